@@ -1,0 +1,120 @@
+"""What a transport is to the one who serves it, and the two rules that keep a connection honest.
+
+A `Connection` is the byte side (line.py, ws.py); a `FrameSink` is the one thing that hears from it
+(session.py). Everything here runs on the loop's thread and nothing in it waits.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from wire.closing import CloseReason
+from wire.frames import BadFrame, Frame
+from wire.limits import LINK_PING_S, LINK_PONG_S, WRITE_DEADLINE_S, WRITE_DEADLINE_S_PER_MIB
+
+_MIB = 1024 * 1024
+
+
+class Outgoing:
+    """One encoded frame on its way to one peer or to many: serialized once for all of them."""
+
+    __slots__ = ("text", "websocket_frame")
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.websocket_frame: bytes | None = None  # filled by the first unmasked WebSocket that sends it
+
+
+class FrameSink(Protocol):
+    """Hears what happens on one connection, in order; the last call is always `connection_ended`."""
+
+    def frame_received(self, frame: Frame | BadFrame) -> None: ...
+
+    def input_ended(self) -> None:
+        """Nothing more will come, but answers are still taken."""
+
+    def connection_ended(self, reason: CloseReason, detail: str) -> None: ...
+
+
+class Connection(ABC):
+    """One connection's byte side. All calls are for the loop's thread and none of them blocks."""
+
+    transport: str  # "unix", "ws", "wss", "ssh", "stdio", "pipe": for logs and hub.status
+    peer: str  # printable: an address, or "pid 123"
+    local: bool = False  # an operating-system login of this very account stands behind it
+    framed: bool = False  # the transport keeps message boundaries, so one bad message spoils no other
+    credential_host: str | None = None  # the host its token or client certificate belongs to
+    last_received: float = 0.0  # loop time of the last byte
+
+    def __init__(self) -> None:
+        self.write_watch = WriteWatch()
+
+    @abstractmethod
+    def send(self, outgoing: Outgoing) -> None:
+        """Queue one frame. A connection that is closing, or whose peer takes nothing, drops it."""
+
+    @abstractmethod
+    def queued_bytes(self) -> int:
+        """Return how many bytes were sent here and not yet taken by the operating system."""
+
+    @abstractmethod
+    def ping(self) -> bool:
+        """Ask the peer for a sign of life below the frames; False where only a frame can ask."""
+
+    @abstractmethod
+    def pause_reading(self) -> None: ...
+
+    @abstractmethod
+    def resume_reading(self) -> None: ...
+
+    @abstractmethod
+    def close(self, reason: CloseReason, detail: str = "") -> None:
+        """Send what is queued, say goodbye, end. The sweep aborts a peer that does not let it."""
+
+    @abstractmethod
+    def abort(self, reason: CloseReason, detail: str = "") -> None:
+        """End it now; what is queued is lost. The one way that works on a peer that stopped reading."""
+
+
+@dataclass(slots=True)
+class WriteWatch:
+    """Finds a peer that has not drained a frame in time: 10 s, and 1 s for each MiB queued (WIRE section 6).
+
+    `sent` counts every byte handed to the transport. Each sweep compares it with what is still queued.
+    """
+
+    sent: int = 0
+    _mark: int = -1  # `sent` when the deadline was set: all up to here must be drained by then
+    _deadline: float = 0.0
+
+    def is_slow(self, now: float, queued: int) -> bool:
+        """Tell whether bytes that were queued a whole deadline ago are queued still."""
+        if queued <= 0:
+            self._mark = -1
+            return False
+        if self._mark < 0 or self.sent - queued >= self._mark:
+            self._mark = self.sent
+            self._deadline = now + WRITE_DEADLINE_S + WRITE_DEADLINE_S_PER_MIB * (queued / _MIB)
+            return False
+        return now >= self._deadline
+
+
+class Keepalive(Enum):
+    """What a link's silence asks for."""
+
+    NOTHING = auto()
+    PING = auto()
+    DEAD = auto()
+
+
+def keepalive(silent_s: float, *, pinged: bool, sweep_s: float) -> Keepalive:
+    """Decide on a link that has been silent for `silent_s`; looked at every `sweep_s` (WIRE section 6).
+
+    The ping goes out, and the end comes, one sweep early, so that a half-open link is gone within the 20 s.
+    """
+    if pinged and silent_s >= LINK_PING_S + LINK_PONG_S - sweep_s:
+        return Keepalive.DEAD
+    if not pinged and silent_s >= LINK_PING_S - sweep_s:
+        return Keepalive.PING
+    return Keepalive.NOTHING

@@ -1,0 +1,116 @@
+"""Lines over a byte stream: `unix:`, the stdio of `ssh:`, and `pipe:` (WIRE section 2).
+
+One frame a line. End of input is not the end of the connection: answers are still written.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from wire.closing import CloseReason
+from wire.connection import Connection, FrameSink, Outgoing
+from wire.frames import LineDecoder
+from wire.inbound import Inbound
+from wire.limits import MAX_QUEUED_BYTES
+
+SinkFactory = Callable[[Connection], FrameSink]
+
+
+class LineConnection(Connection, asyncio.Protocol):
+    """One line connection, as asyncio's protocol for one stream transport."""
+
+    def __init__(
+        self, transport_name: str, sink_of: SinkFactory, *, admit: Callable[[Any], str | None]
+    ) -> None:
+        """`admit` looks at the raw transport first: the peer's printable name, or None to drop it."""
+        super().__init__()
+        self.transport = transport_name
+        self.peer = ""
+        self.local = True
+        self._sink_of = sink_of
+        self._admit = admit
+        self._stream: asyncio.Transport | None = None
+        self._decoder = LineDecoder()
+        self._inbound = Inbound()
+        self._loop = asyncio.get_running_loop()
+        self._end: tuple[CloseReason, str] | None = None
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._stream = cast("asyncio.Transport", transport)
+        peer = self._admit(transport)
+        if peer is None:
+            self._end = (CloseReason.OTHER_ACCOUNT, "")
+            self._stream.abort()
+            return
+        self.peer = peer
+        self.last_received = self._loop.time()
+        self._inbound.sink = self._sink_of(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_received = self._loop.time()
+        if self._end is None:
+            self._inbound.add(self._decoder.feed(data))
+
+    def eof_received(self) -> bool:
+        if self._end is not None:
+            return False
+        self._inbound.end(self._decoder.end())
+        return True  # keep the writing side open: section 2
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end = self._end or _lost(exc)
+        self._inbound.discard()
+        sink, self._inbound.sink = self._inbound.sink, None
+        if sink is not None:
+            sink.connection_ended(*self._end)
+
+    # Connection
+
+    def send(self, outgoing: Outgoing) -> None:
+        if self._stream is None or self._end is not None or self._stream.is_closing():
+            return
+        self._stream.write(outgoing.text + b"\n")
+        self.write_watch.sent += len(outgoing.text) + 1
+        if self._stream.get_write_buffer_size() > MAX_QUEUED_BYTES:
+            self.abort(CloseReason.QUEUE_FULL)
+
+    def queued_bytes(self) -> int:
+        return self._stream.get_write_buffer_size() if self._stream is not None else 0
+
+    def ping(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        self._inbound.paused = True
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._inbound.paused = False
+        self._inbound.deliver()
+        if not self._inbound.paused and self._stream is not None and not self._stream.is_closing():
+            self._stream.resume_reading()
+
+    def close(self, reason: CloseReason, detail: str = "") -> None:
+        if self._end is None:
+            self._stop(reason, detail)
+            if self._stream is not None:
+                self._stream.close()  # writes what is queued first
+
+    def abort(self, reason: CloseReason, detail: str = "") -> None:
+        self._stop(reason, detail)
+        if self._stream is not None:
+            self._stream.abort()
+
+    def _stop(self, reason: CloseReason, detail: str) -> None:
+        self._end = self._end or (reason, detail)
+        self._decoder.abandon()
+        self._inbound.discard()
+
+
+def _lost(exc: Exception | None) -> tuple[CloseReason, str]:
+    if exc is None:
+        return CloseReason.PEER_LEFT, ""
+    return CloseReason.CONNECTION_LOST, str(exc)

@@ -1,0 +1,50 @@
+"""`sot-hub stdio-bridge`: what `ssh target` runs on the hub (WIRE section 2).
+
+Bytes are copied between this process's stdin and stdout and the hub's Unix socket, as they are; a half that
+ends is carried over. Only the standard library, so that an ssh login pays for nothing else.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+
+_CHUNK = 65_536
+_CONNECT_S = 5.0
+
+
+def bridge(path: str, *, stdin: int = 0, stdout: int = 1) -> int:
+    """Copy until both halves have ended; return the exit code: 0, or 1 when no hub listens on `path`."""
+    if sys.platform == "win32":
+        print("sot-hub stdio-bridge: the hub's Unix socket cannot be reached on Windows", file=sys.stderr)
+        return 1
+    hub = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        hub.settimeout(_CONNECT_S)
+        hub.connect(path)
+        hub.settimeout(None)
+    except OSError as error:
+        print(f"sot-hub stdio-bridge: no hub listens on {path}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    # A daemon thread: if the hub closes first, nothing waits for a stdin that may never end.
+    threading.Thread(target=_stdin_to_hub, args=(stdin, hub), name="stdin-to-hub", daemon=True).start()
+    try:
+        while data := hub.recv(_CHUNK):
+            _write_all(stdout, data)
+    except OSError:
+        pass  # one side is gone: there is nobody left to tell
+    return 0
+
+
+def _stdin_to_hub(stdin: int, hub: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := os.read(stdin, _CHUNK):
+            hub.sendall(data)
+        hub.shutdown(socket.SHUT_WR)
+
+
+def _write_all(stdout: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(stdout, left) :]
