@@ -1,0 +1,105 @@
+"""comm.file at the hub: its own folder first, then the offer (PROTOCOL Delivery, WIRE section 5)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from filing.filer import Filer, FileRequest, Forward
+
+from filing import outcome
+from filing.outcome import Filed, Outcome, Refused, as_payload
+from hub.offers import Offers, refuse_if_too_large
+from hub.roster import Roster
+from wire.payloads import CommFile, fit
+from wire.session import Answer, Session
+
+log = logging.getLogger("sot.hub")
+
+ForwardToHub = Callable[[CommFile], Awaitable[Outcome]]
+
+
+class MailDesk:
+    """Gives each comm.file its one verdict, inside the sender's window, or says `busy` and tries nothing."""
+
+    def __init__(
+        self,
+        filer: Filer,
+        offers: Offers,
+        roster: Roster,
+        *,
+        should_hold: tuple[str, ...],
+        forward: ForwardToHub,
+        window_s: float,
+        max_filings: int,
+    ) -> None:
+        """`should_hold`: the boxes that should hold a link. `window_s`: how long a sender waits in all."""
+        self.in_flight = 0
+        self.draining = False
+        self._filer = filer
+        self._offers = offers
+        self._roster = roster
+        self._should_hold = should_hold
+        self._forward = forward
+        self._max_filings = max_filings
+        # Past this much of the window, links could not be given their time and still be in time themselves.
+        self._offer_by_s = window_s - offers.wait_s - _MARGIN_S
+
+    def comm_file(self, session: Session, payload: dict[str, Any]) -> Any:
+        """Serve the op. Raises BadPayloadError."""
+        request = fit(CommFile, payload)
+        if self.draining:
+            return as_payload(outcome.busy("this hub is shutting down"))
+        if self.in_flight >= self._max_filings:
+            return as_payload(outcome.busy(f"this hub has {self.in_flight} filings in flight"))
+        self.in_flight += 1
+        return self._verdict(session, request)
+
+    async def _verdict(self, session: Session, request: CommFile) -> Answer:
+        loop = asyncio.get_running_loop()
+        arrived = loop.time()
+        try:
+            verdict = await self._file_or_offer(request, arrived + self._offer_by_s)
+        finally:
+            self.in_flight -= 1
+        log.info(
+            "comm.file from=%s to=%s peer=%s outcome=%s ms=%.1f",
+            request.sender,
+            request.to,
+            session.connection.peer,
+            "filed" if isinstance(verdict, Filed) else verdict.code,
+            (loop.time() - arrived) * 1000,
+        )
+        return as_payload(verdict)
+
+    async def _file_or_offer(self, request: CommFile, offer_by: float) -> Outcome:
+        match await self._filer.file(file_request(request)):
+            case Forward():
+                return await self._forward(request)
+            case Refused(code=outcome.NOT_HERE) if not request.forwarded:
+                return await self._offer(request, offer_by)
+            case verdict:
+                return verdict
+
+    async def _offer(self, request: CommFile, offer_by: float) -> Outcome:
+        if (refused := refuse_if_too_large(request)) is not None:
+            return refused
+        if asyncio.get_running_loop().time() > offer_by:
+            return outcome.busy("this hub is too loaded to give the linked boxes their time")
+        return await self._offers.offer(
+            request, self._roster.links(), self._roster.not_linked(self._should_hold)
+        )
+
+
+def file_request(request: CommFile) -> FileRequest:
+    """Return the request as the filer takes it."""
+    return FileRequest(
+        sender=request.sender,
+        to=request.to,
+        text=request.text,
+        broadcast=request.broadcast,
+        forwarded=request.forwarded,
+    )
+
+
+_MARGIN_S = 0.25  # of the sender's window, for the way back

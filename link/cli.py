@@ -1,0 +1,95 @@
+"""`sot-link`: run (WIRE section 8)."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; return its exit code. Usage errors exit 2."""
+    return _run(_parser().parse_args(argv))
+
+
+def _parser() -> argparse.ArgumentParser:
+    from wire.version import VERSION
+
+    parser = argparse.ArgumentParser(
+        prog="sot-link",
+        description="A box's daemon: holds its link to the hub and files what the hub offers.",
+    )
+    parser.add_argument("--version", action="version", version=f"sot-link {VERSION}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "run",
+        help="hold the link",
+        description="Hold the link until SIGTERM or SIGINT. Prints 'listening ENDPOINT', then 'ready'.",
+        epilog="example: sot-link run --hub ssh:hub --self-host laptop",
+    )
+    run.add_argument(
+        "--hub",
+        metavar="ENDPOINT",
+        help="where the hub is dialled: ws://, wss://, unix:/path or ssh:target ($SOT_HUB; default: what "
+        "hosts.toml derives)",
+    )
+    run.add_argument("--hosts", metavar="FILE", help="hosts.toml ($SOT_HOSTS; default: the config folder's)")
+    run.add_argument(
+        "--self-host", metavar="HOST", help="this box's name ($SOT_SELF_HOST; default: host name)"
+    )
+    run.add_argument(
+        "--comm-home", metavar="DIR", help="the comm folder ($SOT_COMM_HOME; default: ~/.sot-comm)"
+    )
+    run.add_argument(
+        "--listen",
+        metavar="ENDPOINT",
+        help="unix:/path or, on Windows, pipe:name, for this box's clients ($SOT_LISTEN; default: link.sock in "
+        "the runtime folder)",
+    )
+    run.add_argument(
+        "--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR ($SOT_LOG_LEVEL; default: INFO)"
+    )
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    import logging
+
+    from link.run import hold_link
+    from link.settings import LinkSettings, hub_endpoint, listen_endpoint
+    from topology.endpoints import link_endpoint, relay_endpoint
+    from topology.hosts_file import HostsError, find
+    from topology.names import HostNameError, self_host
+    from topology.paths import comm_home
+    from wire.limits import MAX_FILINGS
+    from wire.runtime import log_to_stderr, run, until_told_to_stop
+    from wire.settings import SettingError, count, lock_wait, server_limits
+
+    env = os.environ
+    log = logging.getLogger("sot.link")
+    try:
+        log_to_stderr(arguments.log_level or env.get("SOT_LOG_LEVEL") or "INFO")
+        topology = find(arguments.hosts, env)
+        name = arguments.self_host or self_host(env)
+        derived = relay_endpoint(topology, name, env)
+        settings = LinkSettings(
+            self_host=name,
+            comm_home=arguments.comm_home or comm_home(env),
+            hub=hub_endpoint(arguments.hub or env.get("SOT_HUB"), derived),
+            listen=listen_endpoint(arguments.listen or env.get("SOT_LISTEN") or link_endpoint(env)),
+            lock_wait_s=lock_wait(env),
+            max_filings=count(env, "SOT_MAX_FILINGS", MAX_FILINGS),
+            server=server_limits(env),
+        )
+    except HostsError as error:
+        print(f"sot-link: {error}", file=sys.stderr)
+        return 1
+    except (SettingError, HostNameError, ValueError) as error:
+        print(f"sot-link: {error}", file=sys.stderr)
+        return 2
+    for warning in topology.warnings if topology is not None else ():
+        log.warning("%s", warning)
+    return run(until_told_to_stop(lambda stop: hold_link(settings, topology, stop)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
