@@ -1,0 +1,50 @@
+"""Names of boxes (WIRE section 7). Light on purpose: `verbs/` imports this before it sends a line."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+_FIRST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_REST = _FIRST | frozenset("._-")
+
+
+class HostNameError(ValueError):
+    """This box has no name: `$SOT_SELF_HOST` is not set and the machine's host name has no first label."""
+
+
+def is_host_name(text: str) -> bool:
+    """Tell whether the whole of `text` is a host name, `[a-z0-9][a-z0-9._-]*` in ASCII (WIRE section 7)."""
+    return text[:1] in _FIRST and _REST.issuperset(text)
+
+
+def declared_host(override: str | None, hostname: str) -> str | None:
+    """Return a box's name: `override` as it stands, else the first label of `hostname` in lower case.
+
+    An empty override counts as none. None is returned when there is no first label either (WIRE section 7).
+    """
+    if override:
+        return override
+    return hostname.strip().split(".", 1)[0].lower() or None
+
+
+def self_host(env: Mapping[str, str] | None = None) -> str:
+    """Return this box's name, by `$SOT_SELF_HOST` in `env` (default: os.environ) or the machine's host name.
+
+    Raises HostNameError when neither gives one (WIRE section 7).
+    """
+    override = (os.environ if env is None else env).get("SOT_SELF_HOST")
+    hostname = "" if override else _machine_name()
+    name = declared_host(override, hostname)
+    if name is None:
+        raise HostNameError(
+            f"the host name {hostname!r} gives this box no name: set SOT_SELF_HOST to its name"
+        )
+    return name
+
+
+def _machine_name() -> str:
+    if sys.platform == "win32":
+        import socket  # COMPUTERNAME stops at 15 characters; this does not
+
+        return socket.gethostname()
+    return os.uname().nodename
