@@ -42,8 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--listen",
         metavar="ENDPOINT",
-        help="unix:/path or, on Windows, pipe:name, for this box's clients ($SOT_LISTEN; default: link.sock in "
-        "the runtime folder)",
+        help="unix:/path or, on Windows, pipe:name, for this box's clients ($SOT_LISTEN; default: link.sock "
+        "in the runtime folder)",
     )
     run.add_argument(
         "--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR ($SOT_LOG_LEVEL; default: INFO)"
