@@ -86,8 +86,11 @@ def _run(arguments: argparse.Namespace) -> int:
     except (SettingError, HostNameError, ValueError) as error:
         print(f"sot-link: {error}", file=sys.stderr)
         return 2
-    for warning in topology.warnings if topology is not None else ():
-        log.warning("%s", warning)
+    if topology is None:
+        log.warning("there is no hosts.toml: the link dials what it was told")
+    else:
+        for warning in topology.warnings:
+            log.warning("%s", warning)
     return run(until_told_to_stop(lambda stop: hold_link(settings, topology, stop)))
 
 

@@ -12,7 +12,7 @@ from wire.admission import ROLE_LINK, hello_payload
 from wire.closing import CloseReason
 from wire.connection import Connection, FrameSink
 from wire.frames import Frame
-from wire.limits import DRAIN_S, HELLO_DEADLINE_S
+from wire.limits import DRAIN_S, HELLO_DEADLINE_S, RECONNECT_RESET_S
 from wire.server import wait_until
 from wire.session import DialledSession, HelloRefusedError, Op, Session
 from wire.transports.dial import dial
@@ -21,6 +21,7 @@ log = logging.getLogger("sot.link")
 
 _REFUSED_STATUSES = frozenset({401, 403})
 _GOODBYE_S = 1.0
+_WHY_CHARS = 500  # of a reason, which may hold the other side's own words
 
 
 class Dialler:
@@ -72,15 +73,15 @@ class Dialler:
 
     # The link's life
 
-    async def keep(self, stop: asyncio.Event) -> None:
-        """Hold the link until `stop` is set, then answer what is being filed and close."""
+    async def keep(self, stop: asyncio.Event, *, drain_s: float = DRAIN_S) -> None:
+        """Hold the link until `stop` is set, then answer what is being filed, within `drain_s`, and close."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             holding = tasks.create_task(self._hold(), name="link")
             await stop.wait()
             session = self.session
             holding.cancel()
-            await self._finish(session)
+            await self._finish(session, drain_s)
 
     async def _hold(self) -> None:
         backoff = Backoff()
@@ -97,8 +98,8 @@ class Dialler:
                 why = f"{self._endpoint}: {error.strerror or error}"
             else:
                 reason, why, lasted_s = await self._stay(session)
-                at_cap = reason is CloseReason.SUPERSEDED
-            self.down_why = why
+                at_cap = session.superseded or reason is CloseReason.SUPERSEDED
+            why = self.down_why = why[:_WHY_CHARS]
             backoff = backoff.after(lasted_s)
             delay_s = backoff.delay_s(random.random(), at_cap=at_cap)  # noqa: S311  # spreads load, hides nothing
             self._say_down(why, delay_s)
@@ -130,7 +131,6 @@ class Dialler:
         loop = asyncio.get_running_loop()
         since = loop.time()
         self.session = session
-        self._said = ""
         log.info("link up hub=%s endpoint=%s", self.hub_host, self._endpoint)
         try:
             reason, detail = await self._watch(session)
@@ -138,7 +138,10 @@ class Dialler:
             if self.session is session:
                 self.session = None
         why = f"{reason.value}: {detail}" if detail else reason.value
-        return reason, why, loop.time() - since
+        lasted_s = loop.time() - since
+        if lasted_s >= RECONNECT_RESET_S:
+            self._said = ""  # what ends a connection that lasted is news, even in the same words
+        return reason, why, lasted_s
 
     async def _watch(self, session: DialledSession) -> tuple[CloseReason, str]:
         loop = asyncio.get_running_loop()
@@ -154,9 +157,9 @@ class Dialler:
                     session.sweep(now, self._sweep_s)
                 due = now + self._sweep_s
 
-    async def _finish(self, session: DialledSession | None) -> None:
+    async def _finish(self, session: DialledSession | None, drain_s: float) -> None:
         if self._running:
-            await wait_until(self._idle, asyncio.get_running_loop().time() + DRAIN_S)
+            await wait_until(self._idle, asyncio.get_running_loop().time() + drain_s)
         if session is None:
             return
         session.close(CloseReason.SHUTDOWN)

@@ -5,7 +5,6 @@ import itertools
 import logging
 
 from filing.filer import Filer, FilerSettings, TopologyState
-
 from link.dialler import Dialler
 from link.mail import COMM_FILE, LinkDesk
 from link.service import LinkService, ping
@@ -58,6 +57,7 @@ async def hold_link(settings: LinkSettings, topology: Topology | None, stop: asy
                 say("ready")
                 await stop.wait()
                 desk.draining = True
+                # The link stays up meanwhile: what was handed on to the hub is answered over it.
                 await server.drain()
                 let_go.set()
     finally:
