@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from filing import outcome
@@ -42,13 +42,13 @@ class HubForward:
         if self._endpoint is None or self._hub is None:
             return outcome.no_hub_named()
         sent = False
-        session: DialledSession | None = None
+        dialled: list[DialledSession] = []
         try:
             async with asyncio.timeout(self._wait_s):
-                session = await self._dial(self._endpoint)
-                await session.greeting()
+                await dial(self._endpoint, self._sink_into(dialled), timeout_s=self._wait_s)
+                await dialled[0].greeting()
                 sent = True
-                answer = await session.request("comm.file", offer_payload(request))
+                answer = await dialled[0].request("comm.file", offer_payload(request))
         except HelloRefusedError as error:
             return outcome.hub_unreachable(self._hub, f"hello refused: {error}")
         except (TimeoutError, ConnectionEndedError, OSError) as error:
@@ -57,8 +57,9 @@ class HubForward:
             why = "it did not answer" if isinstance(error, TimeoutError) else str(error)
             return outcome.hub_unreachable(self._hub, why)
         finally:
-            if session is not None:
-                session.close(CloseReason.PEER_LEFT)
+            for session in dialled:
+                # Not `close`: a hub that never says goodbye, or an ssh that hangs, would be left behind.
+                session.connection.abort(CloseReason.PEER_LEFT)
         return read_answer(self._hub, answer)
 
     def run(self, work: Any) -> None:  # noqa: ARG002  # an Owner's name
@@ -70,13 +71,10 @@ class HubForward:
     def ended(self, session: Session, reason: CloseReason, detail: str) -> None:
         """Nothing is kept for a session here."""
 
-    async def _dial(self, endpoint: str) -> DialledSession:
-        made: list[DialledSession] = []
-
+    def _sink_into(self, dialled: list[DialledSession]) -> Callable[[Connection], FrameSink]:
         def sink_of(connection: Connection) -> FrameSink:
             hello = hello_payload(self._self_host, role="bridge", name=f"sotd-{self._self_host}")
-            made.append(DialledSession(connection, self, hello, watched=False))
-            return made[0]
+            dialled.append(DialledSession(connection, self, hello, watched=False))
+            return dialled[0]
 
-        await dial(endpoint, sink_of, timeout_s=self._wait_s)
-        return made[0]
+        return sink_of

@@ -5,9 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from filing.filer import Filer, FileRequest, Forward
-
 from filing import outcome
+from filing.filer import Filer, FileRequest, Forward
 from filing.outcome import Filed, Outcome, Refused, as_payload
 from hub.offers import Offers, refuse_if_too_large
 from hub.roster import Roster
@@ -42,8 +41,8 @@ class MailDesk:
         self._should_hold = should_hold
         self._forward = forward
         self._max_filings = max_filings
-        # Past this much of the window, links could not be given their time and still be in time themselves.
-        self._offer_by_s = window_s - offers.wait_s - _MARGIN_S
+        # Past this much of the window, who is asked could not be given their time and still be in time.
+        self._ask_by_s = window_s - offers.wait_s - _MARGIN_S
 
     def comm_file(self, session: Session, payload: dict[str, Any]) -> Any:
         """Serve the op. Raises BadPayloadError."""
@@ -53,39 +52,39 @@ class MailDesk:
         if self.in_flight >= self._max_filings:
             return as_payload(outcome.busy(f"this hub has {self.in_flight} filings in flight"))
         self.in_flight += 1
-        return self._verdict(session, request)
+        return self._answer(session, request, asyncio.get_running_loop().time())
 
-    async def _verdict(self, session: Session, request: CommFile) -> Answer:
+    async def _answer(self, session: Session, request: CommFile, arrived: float) -> Answer:
         loop = asyncio.get_running_loop()
-        arrived = loop.time()
         try:
-            verdict = await self._file_or_offer(request, arrived + self._offer_by_s)
+            verdict = await self._verdict(request, arrived + self._ask_by_s)
         finally:
             self.in_flight -= 1
         log.info(
             "comm.file from=%s to=%s peer=%s outcome=%s ms=%.1f",
             request.sender,
-            request.to,
+            request.to[:_LOGGED_CHARS],
             session.connection.peer,
             "filed" if isinstance(verdict, Filed) else verdict.code,
             (loop.time() - arrived) * 1000,
         )
         return as_payload(verdict)
 
-    async def _file_or_offer(self, request: CommFile, offer_by: float) -> Outcome:
+    async def _verdict(self, request: CommFile, ask_by: float) -> Outcome:
         match await self._filer.file(file_request(request)):
             case Forward():
-                return await self._forward(request)
+                ask = self._forward
             case Refused(code=outcome.NOT_HERE) if not request.forwarded:
-                return await self._offer(request, offer_by)
+                ask = self._offer
             case verdict:
                 return verdict
-
-    async def _offer(self, request: CommFile, offer_by: float) -> Outcome:
         if (refused := refuse_if_too_large(request)) is not None:
             return refused
-        if asyncio.get_running_loop().time() > offer_by:
-            return outcome.busy("this hub is too loaded to give the linked boxes their time")
+        if asyncio.get_running_loop().time() > ask_by:
+            return outcome.busy("this daemon is too loaded to ask another one inside the sender's window")
+        return await ask(request)
+
+    async def _offer(self, request: CommFile) -> Outcome:
         return await self._offers.offer(
             request, self._roster.links(), self._roster.not_linked(self._should_hold)
         )
@@ -103,3 +102,4 @@ def file_request(request: CommFile) -> FileRequest:
 
 
 _MARGIN_S = 0.25  # of the sender's window, for the way back
+_LOGGED_CHARS = 64  # of a `to`, which may be no handle and a megabyte long

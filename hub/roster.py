@@ -28,13 +28,13 @@ class Link:
         """Return this link's row of hub.status."""
         answer_ms = None if self.last_answer_ms is None else round(self.last_answer_ms, 3)
         return {
-            "host": self.host,
-            "os_user": self.hello.os_user,
+            "host": shown(self.host),
+            "os_user": shown(self.hello.os_user),
             "since": self.since,
-            "instance": self.hello.instance,
+            "instance": shown(self.hello.instance),
             "transport": self.session.connection.transport,
             "peer": self.session.connection.peer,
-            "app_version": self.hello.app_version,
+            "app_version": shown(self.hello.app_version),
             "offers": self.offers,
             "filed": self.filed,
             "last_answer_ms": answer_ms,
@@ -50,8 +50,8 @@ class Roster:
         self._ended: deque[dict[str, Any]] = deque(maxlen=CLOSED_LINKS_KEPT)
 
     def links(self) -> list[Link]:
-        """Return the links that an offer made now goes to."""
-        return list(self._by_host.values())
+        """Return the links that an offer made now goes to: not one whose connection is closing already."""
+        return [link for link in self._by_host.values() if not link.session.closing]
 
     def add(self, session: Session, hello: Hello) -> Session | None:
         """Take a link in; return the older session of its host, which is no link any more, for closing."""
@@ -75,22 +75,31 @@ class Roster:
 
     def not_linked(self, should_hold: Sequence[str]) -> list[str]:
         """Return those of `should_hold` that hold no link now, in their order."""
-        return [host for host in should_hold if host not in self._by_host]
+        linked = {link.host for link in self.links()}
+        return [host for host in should_hold if host not in linked]
 
     def status(self, should_hold: Sequence[str]) -> Mapping[str, Any]:
         """Return the roster's members of hub.status."""
         return {
-            "links": [link.status() for link in self._by_host.values()],
+            "links": [link.status() for link in self.links()],
             "not_linked": self.not_linked(should_hold),
             "closed": list(self._ended),
         }
 
     def _keep(self, link: Link, reason: CloseReason) -> None:
         self._ended.append(
-            {"host": link.host, "since": link.since, "until": utc_stamp(), "reason": reason.value}
+            {"host": shown(link.host), "since": link.since, "until": utc_stamp(), "reason": reason.value}
         )
+
+
+def shown(text: str) -> str:
+    """Return what is told to others of a name that a peer gave itself: a megabyte of it helps nobody."""
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
 
 
 def utc_stamp() -> str:
     """Return now as YYYY-MM-DDTHH:MM:SSZ."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+_SHOWN_CHARS = 256

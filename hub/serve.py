@@ -4,9 +4,9 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from filing.filer import Filer, FilerSettings, TopologyState
-
 from hub.forward import HubForward
 from hub.mail import MailDesk
 from hub.offers import Offers
@@ -15,6 +15,7 @@ from hub.service import HubService
 from hub.settings import HubSettings
 from topology.endpoints import Endpoint, PipeEndpoint, UnixEndpoint, WebSocketEndpoint
 from topology.model import Topology
+from wire.limits import DRAIN_TOTAL_S
 from wire.runtime import say
 from wire.server import Server
 
@@ -61,6 +62,8 @@ async def serve(
     service = HubService(settings.self_host, topology, roster, offers, desk)
     server = Server(settings.self_host, service, limits=settings.server, ids=ids)
     service.server = server
+    end_by: float | None = None  # loop time, once told to stop
+    loop = asyncio.get_running_loop()
     try:
         async with server.running():
             for endpoint in settings.listen:
@@ -71,10 +74,13 @@ async def serve(
                     return 1
             say("ready")
             await stop.wait()
+            end_by = loop.time() + DRAIN_TOTAL_S - _EXIT_S
             desk.draining = True
             await server.drain()
     finally:
-        await filer.close()
+        with suppress(TimeoutError):  # a filing whose end is not known: a flush that hangs, a long lock wait
+            async with asyncio.timeout_at(end_by):
+                await filer.close()
     return 0
 
 
@@ -88,3 +94,6 @@ async def _listen(server: Server, endpoint: Endpoint) -> str:
             return await server.listen_websocket(host, port)
         case _:
             raise OSError(f"{endpoint} is no endpoint to listen on")
+
+
+_EXIT_S = 0.5  # of DRAIN_TOTAL_S, for the interpreter to end

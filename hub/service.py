@@ -7,7 +7,7 @@ from typing import Any
 
 from hub.mail import MailDesk
 from hub.offers import COMM_FILE, Offers
-from hub.roster import Roster, utc_stamp
+from hub.roster import Roster, shown, utc_stamp
 from topology.model import Topology
 from wire import codes
 from wire.admission import ROLE_LINK, ROLES, AccountRecord, Door, RefusedHello
@@ -24,7 +24,6 @@ log = logging.getLogger("sot.hub")
 
 SUPERSEDED_EVENT = "link.superseded"
 AGENT_MESSAGE = "agent.message"
-_NAME_CHARS = 256  # of a peer's own name, when it is told to others
 
 
 class HubService:
@@ -67,13 +66,13 @@ class HubService:
         if hello is None or not session.is_link:
             return
         older = self._roster.add(session, hello)
-        connection = session.connection
-        log.info("link up host=%s transport=%s peer=%s", hello.host, connection.transport, connection.peer)
+        connection, host = session.connection, shown(hello.host)
+        log.info("link up host=%s transport=%s peer=%s", host, connection.transport, connection.peer)
         if older is not None:
-            log.warning("link superseded host=%s older_peer=%s", hello.host, older.connection.peer)
+            log.warning("link superseded host=%s older_peer=%s", host, older.connection.peer)
             if not older.connection.framed:
-                older.event(SUPERSEDED_EVENT, {"host": hello.host})
-            older.close(CloseReason.SUPERSEDED, f"a newer link of {hello.host}")
+                older.event(SUPERSEDED_EVENT, {"host": host})
+            older.close(CloseReason.SUPERSEDED, f"a newer link of {host}")
             self._offers.link_ended(older)
 
     def refused(self, session: ServedSession, refused: RefusedHello) -> None:
@@ -82,7 +81,7 @@ class HubService:
             "hello refused code=%s peer=%s: %s",
             refused.code,
             session.connection.peer,
-            refused.payload["error"],
+            shown(refused.payload["error"]),
         )
 
     def answered(self, session: Session, frame: Frame) -> None:
@@ -91,7 +90,7 @@ class HubService:
     def ended(self, session: ServedSession, reason: CloseReason, detail: str) -> None:
         link = self._roster.remove(session, reason)
         if link is not None:
-            log.warning("link down host=%s reason=%s %s", link.host, reason.value, detail)
+            log.warning("link down host=%s reason=%s %s", shown(link.host), reason.value, detail)
         if session.is_link:
             self._offers.link_ended(session)
         elif reason not in _QUIET:
@@ -111,7 +110,7 @@ class HubService:
         reached = self._admitted()
         answer = {
             "ok": True,
-            "receivers": [session.hello.name[:_NAME_CHARS] for session in reached if session.hello],
+            "receivers": [shown(session.hello.name) for session in reached if session.hello],
             **its_id,
         }
         try:
