@@ -75,9 +75,7 @@ def _steps(fleet: Fleet) -> Iterator[Step]:
     yield Step("a handle of the hub's own folder", "notes-server", "filed -> @notes-server")
     yield Step(f"a handle on {LAPTOP}, over WebSocket", "app-laptop", "filed -> @app-laptop")
     yield Step(f"a handle on {STUDIO}, over a Unix socket", "mix-studio", "filed -> @mix-studio")
-    yield Step(
-        "a handle that nobody lists", "nobody", "FAILED -> @nobody: no box knows that handle: nobody"
-    )
+    yield Step("a handle that nobody lists", "nobody", "FAILED -> @nobody: no box knows that handle: nobody")
     yield Step(
         "a session not seen for an hour",
         "stale-studio",

@@ -1,7 +1,7 @@
 """A fleet on one machine: a hub and links as real child processes, each with a comm folder of its own.
 
-The demo and the end-to-end tests are built on it. Every wait is bounded, and `Fleet.close` ends what was started, by
-its own process handle.
+The demo and the end-to-end tests are built on it. Every wait is bounded, and `Fleet.close` ends what was
+started, by its own process handle.
 """
 
 import json
@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,8 @@ START_S = 30.0  # for a daemon to say "ready", or for a link to be up
 STOP_S = 15.0  # for a daemon to end after SIGTERM
 ASK_S = 10.0  # for one answer from a daemon
 _POLL_S = 0.01
+_KEPT_ENV = ("PATH", "SYSTEMROOT", "TEMP", "LANG", "CI")
+_CHECKOUT = Path(__file__).parent.parent
 
 
 class DaemonFailedError(RuntimeError):
@@ -50,7 +52,12 @@ class Daemon:
         self.endpoints: list[str] = []
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=dict(env), text=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=dict(env),
+                text=True,
             )
         self.pid = self.process.pid
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -138,10 +145,10 @@ class Box:
 
     def env(self) -> dict[str, str]:
         """Return an environment in which nothing of the person who runs this shows."""
-        kept = {key: os.environ[key] for key in ("PATH", "SYSTEMROOT", "TEMP", "LANG", "CI") if key in os.environ}
+        kept = {key: os.environ[key] for key in _KEPT_ENV if key in os.environ}
         return {
             **kept,
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join([str(_CHECKOUT), os.environ.get("PYTHONPATH", "")]),
             "HOME": str(self.folder),
             "XDG_CONFIG_HOME": str(self.folder / "config"),
             "XDG_RUNTIME_DIR": str(self.folder / "run"),
@@ -154,7 +161,9 @@ class Box:
         """List a handle in the box's registry, last seen `age_s` ago."""
         self.comm_home.mkdir(mode=0o700, exist_ok=True)
         path = self.comm_home / "registry.json"
-        registry = json.loads(path.read_text()) if path.exists() else {"protocol_version": 1, "agents": {}}
+        registry: dict[str, Any] = {"protocol_version": 1, "agents": {}}
+        if path.exists():
+            registry = json.loads(path.read_text())
         seen = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - age_s))
         registry["agents"][handle] = {"host": self.name if host is None else host, "last_seen": seen}
         fresh = path.with_suffix(".json.tmp")
@@ -170,13 +179,13 @@ class Box:
     @contextmanager
     def inbox_lock(self, handle: str) -> Iterator[None]:
         """Hold a handle's inbox lock, as another writer would."""
-        from filing.platform import lock_exclusive_nowait
+        from filing.platform import try_lock
 
         folder = self.comm_home / "inbox"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder / f"{handle}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if not lock_exclusive_nowait(descriptor):
+            if not try_lock(descriptor):
                 raise DaemonFailedError(f"the inbox lock of {handle} is held already")
             yield
         finally:
@@ -209,10 +218,8 @@ class Fleet:
                     daemon.signal(signal.SIGCONT)
                 daemon.process.terminate()
         for daemon in self._started:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 daemon.process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                pass
             daemon.kill()
         self._started.clear()
         self._temporary.cleanup()
@@ -233,7 +240,9 @@ class Fleet:
         path.write_text(f'hub = "{hub}"\n[host.{hub}]\ndaemon = true\n{boxes}')
         return path
 
-    def start_hub(self, name: str, *arguments: str, hosts: Path | None = None, web_socket: bool = False) -> Daemon:
+    def start_hub(
+        self, name: str, *arguments: str, hosts: Path | None = None, web_socket: bool = False
+    ) -> Daemon:
         """Start `sot-hub serve` on a box, on its Unix socket and, if asked, on a free WebSocket port."""
         box = self.box(name)
         argv = [*command("sot-hub"), "serve", "--listen", box.endpoint, *arguments]
