@@ -48,7 +48,8 @@ class RegistryUnreadable:
 RegistryAnswer: TypeAlias = Listing | RegistryMissing | RegistryUnreadable
 
 
-def parse_registry(data: bytes) -> Listing | RegistryUnreadable:
+def parse_document(data: bytes) -> dict[str, Any] | RegistryUnreadable:
+    """The file's one document, whose `agents` is an object."""
     if not data:
         return RegistryUnreadable("it is empty")
     try:
@@ -57,7 +58,12 @@ def parse_registry(data: bytes) -> Listing | RegistryUnreadable:
         return RegistryUnreadable(str(error))
     if not isinstance(document, dict) or not isinstance(document.get("agents"), dict):
         return RegistryUnreadable("it has no object .agents")
-    return Listing(document["agents"])
+    return document
+
+
+def parse_registry(data: bytes) -> Listing | RegistryUnreadable:
+    document = parse_document(data)
+    return document if isinstance(document, RegistryUnreadable) else Listing(document["agents"])
 
 
 class RegistryReader:
