@@ -8,7 +8,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from filing.comm_folder import FILE_MODE, FOLDER_MODE, make_private_folder
@@ -19,6 +18,7 @@ from filing.registry_lock.lock import SYSTEM_LOCK_CALLS, LockCalls
 from filing.registry_lock.record import LOCK_NAME
 from filing.registry_lock.sentences import cannot_link
 from filing.registry_write import registry_text
+from filing.value import Value
 
 PROTOCOL_VERSION: Final = 1
 
@@ -47,15 +47,13 @@ _PROBES: Final = "probe"
 _counter = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class HomeReady:
+class HomeReady(Value):
     """`warnings` are for a person to read: what could not be made private."""
 
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HomeNotReady:
+class HomeNotReady(Value):
     """`sentence` stands after `FAILED: `."""
 
     sentence: str

@@ -1,26 +1,23 @@
 """One row of the registry, in three answers (PROTOCOL registry.json, "Every read")."""
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from filing.fresh_read import SYSTEM_CALLS, ReadCalls
 from filing.registry import Listing, RegistryAnswer, RegistryMissing, RegistryUnreadable, read_registry
+from filing.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Value):
     """`row` as it stands in the file, which may hold anything."""
 
     row: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Value):
     """The registry was read whole, and has no such row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Value):
     """Nothing is known of the row: never read as absent."""
 
     why: str

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from filing.fresh_read import ReadFailed, error_text, read_fresh
@@ -17,6 +16,7 @@ from filing.private_file import write_new
 from filing.registry import REGISTRY_NAME, RegistryUnreadable, parse_document
 from filing.registry_lock import RULED_WAIT_S, TOUCH_WAIT_S, LockNotTakenError, registry_lock
 from filing.registry_lock.lock import LockCalls
+from filing.value import Value
 
 Document: TypeAlias = dict[str, Any]
 
@@ -31,18 +31,15 @@ def not_renamed(why: str) -> str:
     return f"the registry update could not be renamed into place ({why}), so nothing was written"
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Value):
     """The new registry is in its place, with its bytes on the disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unchanged:
+class Unchanged(Value):
     """The change asked for nothing, and the registry is as it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotWritten:
+class NotWritten(Value):
     """The registry is as it was. `sentence` stands after `FAILED: `; `why` is the cause, for those who look
     after the box, where the sentence does not say it.
     """

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from filing import platform
@@ -33,6 +32,7 @@ from filing.registry_lock.record import (
     parse_record,
 )
 from filing.registry_lock.sentences import Blocked
+from filing.value import Value
 from topology.names import HostNameError, self_host
 
 RULED_WAIT_S: Final = 10.0  # join, leave, spawn, despawn, status
@@ -140,8 +140,7 @@ def registry_lock(
         turn.release()
 
 
-@dataclass(frozen=True, slots=True)
-class ClearAnswer:
+class ClearAnswer(Value):
     """`ok`: the lock is off, or there was none. `sentence` is what to say either way."""
 
     ok: bool

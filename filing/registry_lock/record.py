@@ -5,9 +5,10 @@ A record is one line, `name:machine:boot:pidns:pid:start`. Everything here is de
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from filing.value import Value
 
 UNKNOWN: Final = "-"  # a field that cannot be read; it never equals anything, itself included
 LOCK_NAME: Final = ".registry.lock"
@@ -15,8 +16,7 @@ LOCK_NAME: Final = ".registry.lock"
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Value):
     """The line that names a holder, or the creator of a marker."""
 
     name: str
@@ -70,8 +70,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 20  # no 64-bit number has more
 
 
-@dataclass(frozen=True, slots=True)
-class Me:
+class Me(Value):
     """This process's own record, and whether this box proves deaths in this comm home at all.
 
     `no_proof` is why it does not, in words; None: it does.

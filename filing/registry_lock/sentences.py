@@ -3,18 +3,17 @@
 The scripts print `ERROR: ` before these sentences, and a verb `FAILED: `.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from filing.registry_lock.record import Finding, Record
+from filing.value import Value
 
 RELEASED: Final = "it was released, or taken anew, just then"
 RETAKEN: Final = "another process took it as soon as a dead holder's lock was removed"
 OLDER_VERSION: Final = "held by an older version that records no holder"
 
 
-@dataclass(frozen=True, slots=True)
-class HeldBy:
+class HeldBy(Value):
     """`holder` has it. `blocker` is what stands in the way: the holder, or a reclaimer of it. `finding` is
     None where the blocker was not judged.
     """
@@ -25,28 +24,24 @@ class HeldBy:
     finding: Finding | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ByHand:
+class ByHand(Value):
     """No reclaim can clear it: only a person."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class LastSeen:
+class LastSeen(Value):
     """`holder` had it when it was last read."""
 
     holder: Record
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class NeverRead:
+class NeverRead(Value):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class CannotTake:
+class CannotTake(Value):
     """The folder allows no take at all. `why` is the whole sentence."""
 
     why: str

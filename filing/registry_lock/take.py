@@ -5,7 +5,6 @@ and at every marker a step walks past its first. A removed lock is retaken at on
 removed it, even past the deadline.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from filing.registry_lock import walk
@@ -20,6 +19,7 @@ from filing.registry_lock.sentences import (
     LastSeen,
     NeverRead,
 )
+from filing.value import Value
 
 POLL_S: Final = 0.05
 
@@ -27,13 +27,11 @@ POLL_S: Final = 0.05
 # Commands, beside those of `walk`
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLock:
+class LinkLock(Value):
     """-> Linked, Exists or CannotLink"""
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Value):
     """-> Done"""
 
     seconds: float
@@ -45,27 +43,23 @@ Command: TypeAlias = LinkLock | Pause | walk.Command
 # States
 
 
-@dataclass(frozen=True, slots=True)
-class Trying:
+class Trying(Value):
     """`last` is what the last step found; None before the first."""
 
     last: Blocked | None = None
     retaking: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NamingTaker:
+class NamingTaker(Value):
     """A retake failed: whoever was faster is the one to name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stepping:
+class Stepping(Value):
     last: Blocked | None
     step: walk.State
 
 
-@dataclass(frozen=True, slots=True)
-class Pausing:
+class Pausing(Value):
     last: Blocked
 
 
@@ -75,13 +69,11 @@ State: TypeAlias = Trying | NamingTaker | Stepping | Pausing
 # Ends
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Value):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class NotTaken:
+class NotTaken(Value):
     blocked: Blocked
 
 

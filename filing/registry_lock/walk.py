@@ -10,11 +10,11 @@ the creator of the last marker of a walk has authority over "the lock names one 
 only it removes the lock. Nobody whom a walk passed can take the lock again: they are dead, or this process.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from filing.registry_lock.record import Finding, Me, Record, Verdict
 from filing.registry_lock.sentences import OLDER_VERSION, ByHand, HeldBy
+from filing.value import Value
 
 SETTLE_S: Final = 1.0
 
@@ -22,46 +22,39 @@ SETTLE_S: Final = 1.0
 # Commands
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLock:
+class ReadLock(Value):
     """Read the lock's record fresh: open its folder, then the record. -> Seen"""
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(Value):
     """Look whether the record's process is dead. -> Judged"""
 
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class LinkMarker:
+class LinkMarker(Value):
     """Take the marker of `passed` by the same link step as a lock. -> Linked, Exists or CannotLink"""
 
     passed: Record
 
 
-@dataclass(frozen=True, slots=True)
-class ReadMarker:
+class ReadMarker(Value):
     """Read the marker of `passed` fresh. -> Seen"""
 
     passed: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(Value):
     """Let a dead process's late operations land. -> Done"""
 
     seconds: float = SETTLE_S
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveLock:
+class RemoveLock(Value):
     """-> Done or NotRemoved; a lock that is gone already is Done."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveMarker:
+class RemoveMarker(Value):
     """-> Done or NotRemoved; a marker that is gone already is Done."""
 
     passed: Record
@@ -73,38 +66,32 @@ Command: TypeAlias = ReadLock | Judge | LinkMarker | ReadMarker | Settle | Remov
 # Events
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Value):
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Value):
     """Told by the open."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotRead:
+class NotRead(Value):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoRecord:
+class NoRecord(Value):
     """It was read whole and does not parse. `text` is what it says, fit for a sentence."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class IsFolder:
+class IsFolder(Value):
     """An older version's lock."""
 
 
 Seen: TypeAlias = Named | Missing | NotRead | NoRecord | IsFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Value):
     finding: Finding
     detail: str = ""  # more words for the sentence, e.g. why this box proves no death
 
@@ -113,28 +100,23 @@ class Judged:
         return f"{self.finding.value} ({self.detail})" if self.detail else self.finding.value
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(Value):
     """The name is this process's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(Value):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class CannotLink:
+class CannotLink(Value):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Value):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class NotRemoved:
+class NotRemoved(Value):
     why: str
 
 
@@ -159,45 +141,37 @@ Event: TypeAlias = (
 Passed: TypeAlias = tuple[Record, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Value):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Judging:
+class Judging(Value):
     passed: Passed
 
 
-@dataclass(frozen=True, slots=True)
-class Marking:
+class Marking(Value):
     passed: Passed
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingMarker:
+class ReadingMarker(Value):
     passed: Passed
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True)
-class Settling:
+class Settling(Value):
     passed: Passed
 
 
-@dataclass(frozen=True, slots=True)
-class Rereading:
+class Rereading(Value):
     passed: Passed
 
 
-@dataclass(frozen=True, slots=True)
-class Removing:
+class Removing(Value):
     passed: Passed
 
 
-@dataclass(frozen=True, slots=True)
-class RemovingMarker:
+class RemovingMarker(Value):
     pass
 
 
@@ -209,18 +183,15 @@ State: TypeAlias = (
 # Ends of a step
 
 
-@dataclass(frozen=True, slots=True)
-class Freed:
+class Freed(Value):
     """This step saw the lock go: it is retaken at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(Value):
     """There was no lock when the step began."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotSeen:
+class NotSeen(Value):
     """The lock could not be read: a step that learned nothing."""
 
     why: str
