@@ -1,0 +1,16 @@
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.verbs.support import Box
+
+
+@pytest.fixture
+def box() -> Iterator[Box]:
+    # Not tmp_path: a socket's path has room for some hundred bytes.
+    folder = Path(tempfile.mkdtemp(prefix="sot-"))
+    yield Box(folder)
+    shutil.rmtree(folder)

@@ -1,0 +1,94 @@
+"""Who is sending."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.verbs.support import Box, failed, filed
+from verbs.identity import NoIdentityError, SelfFile, identify, self_file_path
+
+REST = "; join first (comm-join), or give --from NAME, or set SOT_COMM_NAME; nothing was sent"
+
+
+@pytest.fixture
+def env(box: Box) -> dict[str, str]:
+    box.env.pop("SOT_COMM_NAME")
+    return box.env
+
+
+def pin(path: str | Path, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8", newline="")
+
+
+def why_nobody(env: dict[str, str]) -> str:
+    with pytest.raises(NoIdentityError) as told:
+        identify(None, env)
+    return str(told.value).removeprefix("no sender: ").removesuffix(REST)
+
+
+def test_a_name_given_comes_first(env: dict[str, str]) -> None:
+    pin(self_file_path(env), "pinned\n")
+    env["SOT_COMM_NAME"] = "named"
+    assert identify("given", env).handle == "given"
+    assert identify(None, env).handle == "named"
+    env["SOT_COMM_NAME"] = ""
+    identity = identify(None, env)
+    assert (identity.handle, identity.self_file) == ("pinned", self_file_path(env))
+
+
+def test_the_self_file_is_this_slot_s(env: dict[str, str]) -> None:
+    home = env["HOME"]
+    assert self_file_path(env) == f"{home}/.sot-comm/self/boxa__nopane.txt"
+    assert self_file_path({**env, "SOT_WORKSPACE_ID": "ws-7"}) == f"{home}/.sot-comm/self/boxa__ws-7.txt"
+    assert self_file_path({**env, "SOT_COMM_HOME": "/c"}) == "/c/self/boxa__nopane.txt"
+    assert self_file_path({**env, "SOT_COMM_SELF_FILE": "/mine", "SOT_WORKSPACE_ID": "ws-7"}) == "/mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "handle", "repo", "root"),
+    [
+        ("MyRepo-lab\nrepo=MyRepo\nroot=/src/MyRepo\n", "MyRepo-lab", "MyRepo", "/src/MyRepo"),
+        ("MyRepo-lab\r\nrepo=MyRepo\r\nroot=C:\\src=x\r\n", "MyRepo-lab", "MyRepo", "C:\\src=x"),
+        ("MyRepo-lab", "MyRepo-lab", "", ""),
+        (" MyRepo-lab \n\nnew=1\nnoise\n", "MyRepo-lab", "", ""),
+        ("", "", "", ""),
+    ],
+)
+def test_a_self_file(text: str, handle: str, repo: str, root: str) -> None:
+    told = SelfFile(text)
+    assert (told.handle, told.repo, told.root) == (handle, repo, root)
+
+
+def test_without_a_sender_the_reason_says_how_to_give_one(env: dict[str, str], tmp_path: Path) -> None:
+    path = self_file_path(env)
+    assert why_nobody(env) == f"there is no {path}"
+    pin(path, "\nrepo=x\n")
+    assert why_nobody(env) == f"line 1 of {path} is empty"
+    Path(path).write_bytes(b"\xff\n")
+    assert why_nobody(env) == f"{path} could not be read: it is not UTF-8"
+    env["SOT_COMM_SELF_FILE"] = str(tmp_path)
+    assert why_nobody(env) == f"{tmp_path} could not be read: Is a directory"
+
+
+def test_a_box_without_a_name_has_no_self_file(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    del env["SOT_SELF_HOST"]
+    monkeypatch.setattr("topology.names._machine_name", lambda: "")
+    assert why_nobody(env) == "the host name '' gives this box no name: set SOT_SELF_HOST to its name"
+
+
+def test_who_sent_it_reaches_the_daemon(box: Box, env: dict[str, str]) -> None:
+    path = str(box.folder / "mine.txt")
+    pin(path, "MyRepo-lab\nrepo=MyRepo\n")
+    with box.daemon() as daemon:
+        assert box.relay("send", "@h", "hi", SOT_COMM_SELF_FILE=path) == filed()
+        assert box.relay("send", "@h", "hi", "--from", "other", SOT_COMM_SELF_FILE=path) == filed()
+        assert [hello["payload"]["name"] for hello in daemon.hellos] == ["MyRepo-lab", "other"]
+        assert [request["payload"]["from"] for request in daemon.requests] == ["MyRepo-lab", "other"]
+
+
+def test_nobody_sends_nothing(box: Box, env: dict[str, str]) -> None:
+    with box.daemon() as daemon:
+        why = f"no sender: there is no {box.folder}/.sot-comm/self/boxa__nopane.txt{REST}"
+        assert box.relay("send", "@h", "hi") == failed(why)
+        assert daemon.hellos == []
