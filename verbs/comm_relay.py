@@ -285,7 +285,9 @@ def _is_option(word: str) -> bool:
 
 def _take_option(word: str, left: list[str], options: dict[str, str]) -> None:
     name, equals, value = word.partition("=")
-    if name == "--all" and not equals:
+    if name == "--all":
+        if equals:
+            raise UsageError("--all takes no value")
         options[name] = ""
         return
     if name not in {"--from", "--endpoint", "--file"}:

@@ -90,11 +90,12 @@ class SshChannel(_ThreadedChannel):
         )
         self._stderr = bytearray()
         self._listener = _thread("ssh stderr", self._keep_stderr)
+        self._threads = [self._listener]
 
     def send(self, frames: tuple[bytes, ...], deadline: float) -> None:  # noqa: ARG002  # threads wait, not this
         self.sent = True
-        _thread("ssh stdin", self._write, b"".join(frame + b"\n" for frame in frames))
-        _thread("ssh stdout", self._read)
+        lines = b"".join(frame + b"\n" for frame in frames)
+        self._threads += [_thread("ssh stdin", self._write, lines), _thread("ssh stdout", self._read)]
 
     def receive(self, deadline: float) -> list[bytes] | None:
         told = super().receive(deadline)
@@ -105,6 +106,11 @@ class SshChannel(_ThreadedChannel):
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
+        for thread in self._threads:
+            thread.join(_LAST_WORDS_S)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
 
     def _write(self, data: bytes) -> None:
         # The pipe stays open: an input that ends would make ssh hurry the other side.
