@@ -64,6 +64,10 @@ class Daemon:
         threading.Thread(target=self._read_stdout, daemon=True).start()
         self._wait_ready(argv)
 
+    def endpoint(self, scheme: str) -> str:
+        """Return the first endpoint of this scheme that it listens on, as it said so itself."""
+        return next(endpoint for endpoint in self.endpoints if endpoint.startswith(f"{scheme}:"))
+
     def signal(self, number: int) -> None:
         """Send a signal to exactly this process."""
         self.process.send_signal(number)
@@ -176,6 +180,11 @@ class Box:
         data = path.read_bytes() if path.exists() else b""
         return [json.loads(line) for line in data.split(b"\n")[:-1]]
 
+    def log(self) -> str:
+        """Return what the daemons of this box have logged."""
+        path = self.folder / "daemon.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
     @contextmanager
     def inbox_lock(self, handle: str) -> Iterator[None]:
         """Hold a handle's inbox lock, as another writer would."""
@@ -195,11 +204,13 @@ class Box:
 class Fleet:
     """Boxes under one private folder that goes away with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        """`env` is set for every process of every box, unless the box's own `extra_env` says otherwise."""
         # The system's temp folder: a Unix socket's path must be short.
         self._temporary = tempfile.TemporaryDirectory(prefix="sot-", ignore_cleanup_errors=True)
         self.folder = Path(self._temporary.name)
         self.boxes: dict[str, Box] = {}
+        self._env = dict(env or {})
         self._started: list[Daemon] = []
 
     def __enter__(self) -> Self:
@@ -230,7 +241,7 @@ class Fleet:
             folder = self.folder / str(len(self.boxes))
             for part in (folder, folder / "run", folder / "config"):
                 part.mkdir(mode=0o700)
-            self.boxes[name] = Box(name, folder)
+            self.boxes[name] = Box(name, folder, extra_env=dict(self._env))
         return self.boxes[name]
 
     def hosts_file(self, hub: str, holders: Sequence[str]) -> Path:
@@ -300,6 +311,19 @@ class Fleet:
             stdin=subprocess.DEVNULL,
         )
         return Sent(done.returncode, done.stdout.strip(), done.stderr.strip(), time.monotonic() - began)
+
+    def run(
+        self, name: str, *argv: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[bytes]":
+        """Run one of our commands on a box to its end, `env` on top of the box's."""
+        return subprocess.run(
+            [*command(argv[0]), *argv[1:]],
+            input=stdin,
+            env={**self.box(name).env(), **(env or {})},
+            capture_output=True,
+            timeout=START_S,
+            check=False,
+        )
 
     def _start(self, box: Box, argv: Sequence[str]) -> Daemon:
         daemon = Daemon(argv, log=box.folder / "daemon.log", env=box.env())
