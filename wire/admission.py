@@ -3,6 +3,8 @@
 No socket and no clock: the session gives the first frame and what the daemon knows, and gets an answer.
 """
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -81,7 +83,8 @@ class Door:
             return _refused(codes.IDENTITY_MISSING, f"the hello names no {missing}")
         if credential_host is not None and credential_host != hello.host:
             return _refused(
-                codes.IDENTITY_MISMATCH, f"the credential of this connection is not one of host {hello.host}"
+                codes.IDENTITY_MISMATCH,
+                f"the credential of this connection is not one of host {_shown(hello.host)}",
             )
         if hello.role == ROLE_LINK and (sentence := self._no_link(hello.host)):
             return _refused(codes.UNKNOWN_HOST, sentence)
@@ -101,8 +104,30 @@ class Door:
         if host == self.self_host:
             return f"{host} is the hub itself; a link is held by another box"
         if self.lists is not None and not self.lists(host):
-            return f"hosts.toml on the hub lists no host {host}; add [host.{host}] there"
+            return f"hosts.toml on the hub lists no host {_shown(host)}; add [host.{_shown(host)}] there"
         return None
+
+
+def hello_payload(self_host: str, *, role: str, name: str, instance: str = "") -> dict[str, Any]:
+    """Return the payload of this process's own hello."""
+    return {
+        "client_id": f"{name}-{os.getpid()}",
+        "last_seen_revision": 0,
+        "protocol": PROTOCOL_VERSION,
+        "app_version": VERSION,
+        "host": self_host,
+        "os_user": os_user(),
+        "role": role,
+        "name": name,
+        "instance": instance,
+    }
+
+
+def os_user() -> str:
+    """Return this process's OS account as a hello names it: `uid:<euid>`, or the SID on Windows."""
+    if sys.platform == "win32":
+        return _windows_sid()
+    return f"uid:{os.geteuid()}"
 
 
 def reply(self_host: str, session_id: str, clients_connected: int) -> dict[str, Any]:
@@ -119,6 +144,17 @@ def reply(self_host: str, session_id: str, clients_connected: int) -> dict[str, 
     }
 
 
+def _windows_sid() -> str:
+    import csv
+    import subprocess
+
+    # The last column of its one row is the SID: "box\\user","S-1-5-21-…".
+    told = subprocess.run(
+        ["whoami", "/user", "/fo", "csv", "/nh"], capture_output=True, text=True, timeout=10, check=True
+    )
+    return next(csv.reader([told.stdout.strip()]))[-1]
+
+
 def _refused(code: str, sentence: str) -> RefusedHello:
     return RefusedHello(code, refusal(code, sentence))
 
@@ -128,21 +164,30 @@ def _protocol_mismatch(hello: Hello) -> RefusedHello:
     sentence = f"this daemon speaks protocol {PROTOCOL_VERSION}, the client {theirs}; update the older side"
     versions = {
         "backend_protocol": PROTOCOL_VERSION,
-        "frontend_protocol": hello.protocol,
+        "frontend_protocol": theirs,
         "backend_version": VERSION,
-        "frontend_version": hello.app_version,
+        "frontend_version": _shown(hello.app_version),
     }
     return RefusedHello(codes.PROTOCOL_MISMATCH, refusal(codes.PROTOCOL_MISMATCH, sentence, versions))
 
 
 def _two_accounts(host: str, self_host: str) -> str:
+    host = _shown(host)
     return (
         f"host {host} has said hello as two OS accounts; run everything on {host} under one account, "
         f"then restart the daemon on {self_host}"
     )
 
 
+# A peer may send a megabyte for a name.
+_NAME_CHARS = 255
+
+
 def _short(text: str) -> str:
-    # A peer may send a megabyte for a name; what is kept for the daemon's lifetime must stay small.
-    limit = 255
-    return text if len(text) <= limit else "sha256:" + sha256(text.encode()).hexdigest()
+    # What is kept for the daemon's lifetime must stay small, and still be told apart.
+    return text if len(text) <= _NAME_CHARS else "sha256:" + sha256(text.encode()).hexdigest()
+
+
+def _shown(text: str) -> str:
+    # What stands in a sentence is also logged.
+    return text if len(text) <= _NAME_CHARS else text[:_NAME_CHARS] + "…"

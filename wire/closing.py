@@ -49,6 +49,7 @@ _REASONS = {
     CLOSE_SUPERSEDED: CloseReason.SUPERSEDED,
     CLOSE_RESTARTING: CloseReason.PEER_SHUTDOWN,
     1001: CloseReason.PEER_SHUTDOWN,
+    1002: CloseReason.BAD_MESSAGE,
     1003: CloseReason.BAD_MESSAGE,
     1007: CloseReason.BAD_MESSAGE,
     1009: CloseReason.BAD_MESSAGE,

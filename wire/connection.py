@@ -4,16 +4,42 @@ A `Connection` is the byte side (line.py, ws.py); a `FrameSink` is the one thing
 (session.py). Everything here runs on the loop's thread and nothing in it waits.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
 from wire.closing import CloseReason
 from wire.frames import BadFrame, Frame
-from wire.limits import LINK_PING_S, LINK_PONG_S, WRITE_DEADLINE_S, WRITE_DEADLINE_S_PER_MIB
+from wire.limits import (
+    HELLO_DEADLINE_S,
+    LINK_PING_S,
+    LINK_PONG_S,
+    WRITE_DEADLINE_S,
+    WRITE_DEADLINE_S_PER_MIB,
+)
 
 _MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a peer is waited for. Each default is the contract's."""
+
+    hello_s: float = HELLO_DEADLINE_S
+    write_s: float = WRITE_DEADLINE_S
+    write_s_per_mib: float = WRITE_DEADLINE_S_PER_MIB
+    ping_s: float = LINK_PING_S
+    pong_s: float = LINK_PONG_S
+
+    def time_for(self, queued: int) -> float:
+        """Return how long a peer may take for `queued` bytes (WIRE section 6)."""
+        return self.write_s + self.write_s_per_mib * (queued / _MIB)
+
+
+PATIENCE = Patience()
 
 
 class Outgoing:
@@ -48,7 +74,9 @@ class Connection(ABC):
     last_received: float = 0.0  # loop time of the last byte
 
     def __init__(self) -> None:
+        self.patience = PATIENCE
         self.write_watch = WriteWatch()
+        self._goodbye: asyncio.TimerHandle | None = None
 
     @abstractmethod
     def send(self, outgoing: Outgoing) -> None:
@@ -70,34 +98,48 @@ class Connection(ABC):
 
     @abstractmethod
     def close(self, reason: CloseReason, detail: str = "") -> None:
-        """Send what is queued, say goodbye, end. The sweep aborts a peer that does not let it."""
+        """Send what is queued, say goodbye, end. A peer that does not let it in time is aborted."""
 
     @abstractmethod
     def abort(self, reason: CloseReason, detail: str = "") -> None:
         """End it now; what is queued is lost. The one way that works on a peer that stopped reading."""
+
+    def _bound_the_goodbye(self) -> None:
+        # Without it a peer that never reads, or never closes its side, would keep the connection for ever.
+        if self._goodbye is None:
+            wait_s = self.patience.time_for(self.queued_bytes())
+            self._goodbye = asyncio.get_running_loop().call_later(
+                wait_s, self.abort, CloseReason.SLOW_PEER, "it did not let the connection end"
+            )
+
+    def _goodbye_is_over(self) -> None:
+        if self._goodbye is not None:
+            self._goodbye.cancel()
+            self._goodbye = None
 
 
 @dataclass(slots=True)
 class WriteWatch:
     """Finds a peer that has not drained a frame in time: 10 s, and 1 s for each MiB queued (WIRE section 6).
 
-    `sent` counts every byte handed to the transport. Each sweep compares it with what is still queued.
+    `sent` counts every byte handed to the transport. Each look at it remembers, once, by when what was sent
+    since the last look must be taken; so no more is remembered than there are looks in one deadline.
     """
 
     sent: int = 0
-    _mark: int = -1  # `sent` when the deadline was set: all up to here must be drained by then
-    _deadline: float = 0.0
+    _due: deque[tuple[int, float]] = field(default_factory=deque)  # (`sent` then, when it must be taken)
 
-    def is_slow(self, now: float, queued: int) -> bool:
+    def is_slow(self, now: float, queued: int, patience: Patience = PATIENCE) -> bool:
         """Tell whether bytes that were queued a whole deadline ago are queued still."""
+        due = self._due
         if queued <= 0:
-            self._mark = -1
+            due.clear()
             return False
-        if self._mark < 0 or self.sent - queued >= self._mark:
-            self._mark = self.sent
-            self._deadline = now + WRITE_DEADLINE_S + WRITE_DEADLINE_S_PER_MIB * (queued / _MIB)
-            return False
-        return now >= self._deadline
+        while due and due[0][0] <= self.sent - queued:
+            due.popleft()
+        if not due or due[-1][0] < self.sent:
+            due.append((self.sent, now + patience.time_for(queued)))
+        return now >= due[0][1]
 
 
 class Keepalive(Enum):
@@ -108,13 +150,13 @@ class Keepalive(Enum):
     DEAD = auto()
 
 
-def keepalive(silent_s: float, *, pinged: bool, sweep_s: float) -> Keepalive:
+def keepalive(silent_s: float, *, pinged: bool, sweep_s: float, patience: Patience = PATIENCE) -> Keepalive:
     """Decide on a link that has been silent for `silent_s`; looked at every `sweep_s` (WIRE section 6).
 
     The ping goes out, and the end comes, one sweep early, so that a half-open link is gone within the 20 s.
     """
-    if pinged and silent_s >= LINK_PING_S + LINK_PONG_S - sweep_s:
+    if pinged and silent_s >= patience.ping_s + patience.pong_s - sweep_s:
         return Keepalive.DEAD
-    if not pinged and silent_s >= LINK_PING_S - sweep_s:
+    if not pinged and silent_s >= patience.ping_s - sweep_s:
         return Keepalive.PING
     return Keepalive.NOTHING

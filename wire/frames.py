@@ -98,7 +98,8 @@ def is_refusal(payload: Payload) -> bool:
 def encode_answer(frame_id: int, op: str, payload: Payload) -> bytes:
     """Return the `res` to a request, never over the cap (section 1).
 
-    A refusal that would pass it has its sentence cut at a character and ended in '…'; its code stays. A
+    A refusal that would pass it has its sentence cut at a character and ended in '…'; its code stays. (If
+    that alone does not do, what else it carries is left out; only a code of absurd length is replaced.) A
     success that would pass it raises AnswerTooLargeError: only the op that built it knows what to say
     instead.
     """
@@ -117,8 +118,10 @@ def _cut_refusal(frame_id: int, op: str, payload: Payload) -> bytes:
         return encode(Kind.RES, frame_id, op, {**payload, "error": sentence[:kept] + "…"})
 
     if len(text_of(0)) > MAX_FRAME_BYTES:
-        # Only a code or an extra member of absurd length gets here; the refusal itself must still arrive.
-        return _cut_refusal(frame_id, op, refusal(TOO_LARGE, sentence))
+        # Whatever made it so long, the refusal itself must still arrive.
+        code = payload.get("code", TOO_LARGE)
+        bare = refusal(code, sentence)
+        return encode_answer(frame_id, op, bare if bare != payload else refusal(TOO_LARGE, sentence))
     fits, passes = 0, len(sentence)
     while passes - fits > 1:
         middle = (fits + passes) // 2

@@ -17,6 +17,7 @@ from pydantic import (
     StrictStr,
     ValidationError,
 )
+from pydantic_core import PydanticCustomError
 
 from wire.limits import MAX_FROM_CHARS
 
@@ -26,7 +27,7 @@ class BadPayloadError(ValueError):
 
 
 class _Payload(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Hello(_Payload):
@@ -46,9 +47,9 @@ class Hello(_Payload):
 
 def _sender(text: str) -> str:
     if len(text) > MAX_FROM_CHARS:
-        raise ValueError(f"must be at most {MAX_FROM_CHARS} characters")
+        raise PydanticCustomError("sender", f"must be at most {MAX_FROM_CHARS} characters")
     if any(unicodedata.category(char) == "Cc" for char in text):
-        raise ValueError("must hold no control character")
+        raise PydanticCustomError("sender", "must hold no control character")
     return text
 
 
@@ -92,10 +93,12 @@ def fit(model: type[_Model], payload: dict[str, Any]) -> _Model:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         member = str(first["loc"][0]) if first["loc"] else "payload"
-        raise BadPayloadError(f"'{member}' {_WRONG.get(first['type'], first['msg'])}") from None
+        wrong = _WRONG.get((member, first["type"])) or _WRONG.get(first["type"], first["msg"])
+        raise BadPayloadError(f"'{member}' {wrong}") from None
 
 
-_WRONG = {
+_WRONG: dict[str | tuple[str, str], str] = {
+    ("id", "string_type"): "must be a string or an integer",
     "missing": "is missing",
     "string_type": "must be a string",
     "bool_type": "must be true or false",

@@ -5,7 +5,6 @@ may come in is the `Door`'s. Everything runs on one loop, and every task belongs
 """
 
 import asyncio
-import itertools
 import logging
 import ssl
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 
 from wire.admission import Door, RefusedHello
 from wire.closing import CloseReason
-from wire.connection import Connection, FrameSink
+from wire.connection import Connection, FrameSink, Patience
 from wire.frames import Frame
 from wire.limits import DRAIN_S, DRAIN_TOTAL_S, MAX_CONNECTIONS
 from wire.payloads import Hello
@@ -52,8 +51,8 @@ class Service(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLimits:
-    """The server's bounds; each default is the contract's."""
+class ServerLimits(Patience):
+    """The server's bounds, its patience with a peer among them; each default is the contract's."""
 
     connections: int = MAX_CONNECTIONS
     sweep_s: float = 1.0
@@ -64,9 +63,12 @@ class ServerLimits:
 class Server:
     """Listeners and their sessions. Use: `async with server.running(): await server.listen_unix(…)`."""
 
-    def __init__(self, self_host: str, service: Service, *, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self, self_host: str, service: Service, *, ids: Iterator[int], limits: ServerLimits | None = None
+    ) -> None:
+        """`ids` numbers every request that this daemon makes."""
         self.self_host = self_host
-        self.ids: Iterator[int] = itertools.count(1)
+        self.ids = ids
         self.limits = limits or ServerLimits()
         self.draining = False
         self.sessions: dict[
@@ -78,7 +80,7 @@ class Server:
         self._tasks: asyncio.TaskGroup | None = None
         self._nobody_left: asyncio.Event = asyncio.Event()
         self._idle = asyncio.Event()
-        self._running = 0
+        self._work: set[asyncio.Task[None]] = set()
 
     # Owner of the sessions
 
@@ -94,9 +96,10 @@ class Server:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None  # noqa: S101  # nothing is accepted outside `running`
-        self._running += 1
         self._idle.clear()
-        self._tasks.create_task(work).add_done_callback(self._work_done)
+        task = self._tasks.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work_done)
 
     def admitted(self, session: ServedSession, hello: Hello) -> int:
         self.admitted_count += 1
@@ -150,7 +153,7 @@ class Server:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Own the sweep and every request's task. On leaving, whatever is left is aborted."""
+        """Own the sweep and every request's task. On leaving, whatever is left is aborted and cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             sweep = tasks.create_task(self._sweep(), name="sweep")
@@ -160,6 +163,8 @@ class Server:
                 sweep.cancel()
                 self._stop_listening()
                 self._abort_all()
+                for task in self._work:
+                    task.cancel()
 
     async def drain(self) -> None:
         """Stop (section 6): accept nothing, finish what is in flight, close, abort what does not."""
@@ -167,29 +172,27 @@ class Server:
         started = loop.time()
         self.draining = True
         self._stop_listening()
-        if self._running:
-            log.info("draining: %d requests in flight", self._running)
-            await _wait_until(self._idle, started + self.limits.drain_s)
+        if self._work:
+            log.info("draining: %d requests in flight", len(self._work))
+            await wait_until(self._idle, started + self.limits.drain_s)
         for session in list(self.sessions):
             session.close(CloseReason.SHUTDOWN)
         if self.sessions:
             self._nobody_left.clear()
-            await _wait_until(
-                self._nobody_left, min(started + self.limits.drain_total_s - 1, loop.time() + 1)
-            )
+            await wait_until(self._nobody_left, min(started + self.limits.drain_total_s - 1, loop.time() + 1))
         self._abort_all()
 
     def _new_session(self, connection: Connection) -> FrameSink:
-        session = ServedSession(connection, self)
+        session = ServedSession(connection, self, self.limits)
         if self.draining or len(self.sessions) >= 2 * self.limits.connections:
             # Past this, even a refusal costs more than there is.
             connection.abort(CloseReason.SHUTDOWN if self.draining else CloseReason.CROWDED)
         self.sessions[session] = None
         return session
 
-    def _work_done(self, _task: asyncio.Task[None]) -> None:
-        self._running -= 1
-        if not self._running:
+    def _work_done(self, task: asyncio.Task[None]) -> None:
+        self._work.discard(task)
+        if not self._work:
             self._idle.set()
 
     def _stop_listening(self) -> None:
@@ -213,8 +216,15 @@ class Server:
             stalled = now - due > sweep_s
             due = now + sweep_s
             if not stalled:
-                for session in list(self.sessions):
-                    session.sweep(now, sweep_s)
+                self._sweep_once(now, sweep_s)
+
+    def _sweep_once(self, now: float, sweep_s: float) -> None:
+        for session in list(self.sessions):
+            try:
+                session.sweep(now, sweep_s)
+            except Exception:  # one connection's surprise must not touch another
+                log.exception("internal error sweeping %s; it is dropped", session.connection.peer)
+                session.connection.abort(CloseReason.INTERNAL_ERROR)
 
 
 class _WebSocketListener:
@@ -226,7 +236,8 @@ class _WebSocketListener:
         self._server.server.close()
 
 
-async def _wait_until(event: asyncio.Event, deadline: float) -> None:
+async def wait_until(event: asyncio.Event, deadline: float) -> None:
+    """Wait for `event`, but not past `deadline` (loop time)."""
     try:
         async with asyncio.timeout_at(deadline):
             await event.wait()

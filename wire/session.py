@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from wire import codes
 from wire.admission import HELLO, Door, RefusedHello, reply
 from wire.closing import CloseReason
-from wire.connection import Connection, Keepalive, Outgoing, keepalive
+from wire.connection import PATIENCE, Connection, Keepalive, Outgoing, Patience, keepalive
 from wire.frames import (
     BAD_FRAME,
     TOO_LARGE,
@@ -29,7 +29,7 @@ from wire.frames import (
     is_refusal,
     refusal,
 )
-from wire.limits import HELLO_DEADLINE_S, LINK_PING_S, MAX_IN_FLIGHT
+from wire.limits import MAX_FILINGS, MAX_FRAME_BYTES, MAX_IN_FLIGHT
 from wire.payloads import BadPayloadError, Hello
 
 log = logging.getLogger("sot.wire")
@@ -68,13 +68,17 @@ class Owner(Protocol):
 class Session:
     """What both sides share: serving requests, asking, and ending."""
 
-    def __init__(self, connection: Connection, owner: Owner) -> None:
+    most_in_flight = MAX_IN_FLIGHT
+
+    def __init__(self, connection: Connection, owner: Owner, patience: Patience = PATIENCE) -> None:
         self.connection = connection
+        connection.patience = patience
         self.hello: Hello | None = None  # the peer's, once it is admitted
         self.in_flight = 0
         self.is_link = False  # watched by the keepalive
         self.closing = False
         self._owner = owner
+        self._patience = patience
         self._input_over = False
         self._close_when_answered: tuple[CloseReason, str] | None = None
         self._asked: dict[tuple[int, str], asyncio.Future[Answer]] = {}
@@ -114,15 +118,20 @@ class Session:
         """Ask the peer and return its answer's payload. Bound it with `asyncio.timeout`; a late answer is
         ignored.
 
-        Raises ConnectionEndedError when the connection ends first.
+        A request that would pass the cap is not sent: the refusal `too_large` is its answer, as the peer
+        would have said it, and the connection lives on. Raises ConnectionEndedError when the connection ends
+        first.
         """
         if self.closing:
             raise ConnectionEndedError(CloseReason.CONNECTION_LOST, "")
         frame_id = next(self._owner.ids)
+        text = encode(Kind.REQ, frame_id, op, payload)
+        if len(text) > MAX_FRAME_BYTES:
+            return refusal(TOO_LARGE, f"the request is {len(text)} bytes; the cap is {MAX_FRAME_BYTES}")
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._asked[frame_id, op] = waiting
         try:
-            self.send(Outgoing(encode(Kind.REQ, frame_id, op, payload)))
+            self.send(Outgoing(text))
             return await waiting
         finally:
             self._asked.pop((frame_id, op), None)
@@ -133,14 +142,15 @@ class Session:
         self.connection.close(reason, detail)
 
     def close_when_answered(self, reason: CloseReason, detail: str = "") -> None:
-        """Serve nothing more; end as soon as every earlier request is answered."""
+        """Read and serve nothing more; end as soon as every earlier request is answered."""
         self._close_when_answered = (reason, detail)
+        self.connection.pause_reading()
         self._close_if_done()
 
     def sweep(self, now: float, sweep_s: float) -> None:
         """Look for a peer that takes nothing, or a link that has gone silent. Called every `sweep_s`."""
         connection = self.connection
-        if connection.write_watch.is_slow(now, connection.queued_bytes()):
+        if connection.write_watch.is_slow(now, connection.queued_bytes(), self._patience):
             self.closing = True
             connection.abort(CloseReason.SLOW_PEER, f"{connection.queued_bytes()} bytes not taken in time")
         elif self.is_link and not self.closing:
@@ -157,7 +167,7 @@ class Session:
             self._hear_request(frame)
         elif frame.kind is Kind.RES:
             self._hear_answer(frame)
-        else:
+        elif frame.id == 0:  # an event with another id is ignored
             self._hear_event(frame)
 
     def _hear_request(self, frame: Frame) -> None:
@@ -192,9 +202,8 @@ class Session:
             return
         try:
             answer = op(self, frame.payload)
-        except BadPayloadError as error:
-            self._answer(frame, refusal(codes.BAD_REQUEST, f"{frame.op}: {error}"))
-            return
+        except Exception as error:  # noqa: BLE001  # logged and answered; it must touch nothing else
+            answer = self._failure(frame, error)
         if isinstance(answer, dict):
             self._answer(frame, answer)
         else:
@@ -204,29 +213,35 @@ class Session:
     async def _answer_later(self, frame: Frame, work: Coroutine[Any, Any, Answer]) -> None:
         try:
             answer = await work
-        except Exception:
-            log.exception("internal error while serving %s from %s", frame.op, self.connection.peer)
-            answer = refusal(codes.INTERNAL_ERROR, codes.INTERNAL)
-        try:
-            self._answer(frame, answer)
-        finally:
-            self._finish()
+        except Exception as error:  # noqa: BLE001  # logged and answered; it must touch nothing else
+            answer = self._failure(frame, error)
+        self._answer(frame, answer)
+        self._finish()
+
+    def _failure(self, frame: Frame, error: Exception) -> Answer:
+        if isinstance(error, BadPayloadError):
+            return refusal(codes.BAD_REQUEST, f"{frame.op}: {error}")
+        log.error("internal error serving %s from %s", frame.op, self.connection.peer, exc_info=error)
+        return refusal(codes.INTERNAL_ERROR, codes.INTERNAL)
 
     def _answer(self, frame: Frame, answer: Answer) -> None:
         try:
             text = encode_answer(frame.id, frame.op, answer)
         except AnswerTooLargeError as error:
             text = encode_answer(frame.id, frame.op, refusal(TOO_LARGE, str(error)))
+        except (TypeError, ValueError) as error:  # no JSON: a file name's lone surrogate in a sentence, say
+            text = encode_answer(frame.id, frame.op, self._failure(frame, error))
         self.send(Outgoing(text))
 
     def _begin(self) -> None:
         self.in_flight += 1
-        if self.in_flight >= MAX_IN_FLIGHT:
+        if self.in_flight >= self.most_in_flight:
             self.connection.pause_reading()
 
     def _finish(self) -> None:
         self.in_flight -= 1
-        if self.in_flight == MAX_IN_FLIGHT - 1 and not self.closing:
+        held_back = self.in_flight == self.most_in_flight - 1
+        if held_back and not self.closing and self._close_when_answered is None:
             self.connection.resume_reading()
         self._close_if_done()
 
@@ -239,7 +254,8 @@ class Session:
             self.close(CloseReason.PEER_LEFT)
 
     def _watch_silence(self, silent_s: float, sweep_s: float) -> None:
-        match keepalive(silent_s, pinged=self._pinged, sweep_s=sweep_s):
+        patience = self._patience
+        match keepalive(silent_s, pinged=self._pinged, sweep_s=sweep_s, patience=patience):
             case Keepalive.DEAD:
                 self.closing = True
                 self.connection.abort(CloseReason.KEEPALIVE, f"silent for {silent_s:.0f} s")
@@ -248,7 +264,7 @@ class Session:
                 if not self.connection.ping():
                     self.send(Outgoing(encode(Kind.REQ, next(self._owner.ids), PING, {})))
             case Keepalive.NOTHING:
-                self._pinged = self._pinged and silent_s >= LINK_PING_S - sweep_s
+                self._pinged = self._pinged and silent_s >= patience.ping_s - sweep_s
 
 
 class ServingOwner(Owner, Protocol):
@@ -271,14 +287,14 @@ class ServingOwner(Owner, Protocol):
 
 
 class ServedSession(Session):
-    """The side that admits: the first frame is a hello, whole, within HELLO_DEADLINE_S (section 3)."""
+    """The side that admits: the first frame is a hello, whole, within `patience.hello_s` (section 3)."""
 
-    def __init__(self, connection: Connection, owner: ServingOwner) -> None:
-        super().__init__(connection, owner)
+    def __init__(self, connection: Connection, owner: ServingOwner, patience: Patience = PATIENCE) -> None:
+        super().__init__(connection, owner, patience)
         self.session_id = ""
         self._serving: ServingOwner = owner
         loop = asyncio.get_running_loop()
-        self._hello_timer: asyncio.TimerHandle | None = loop.call_later(HELLO_DEADLINE_S, self._too_late)
+        self._hello_timer: asyncio.TimerHandle | None = loop.call_later(patience.hello_s, self._too_late)
 
     def connection_ended(self, reason: CloseReason, detail: str) -> None:
         self._stop_hello_timer()
@@ -319,7 +335,7 @@ class ServedSession(Session):
     def _too_late(self) -> None:
         self._hello_timer = None
         self.closing = True
-        self.connection.abort(CloseReason.HELLO_TIMEOUT, f"no hello within {HELLO_DEADLINE_S:g} s")
+        self.connection.abort(CloseReason.HELLO_TIMEOUT, f"no hello within {self._patience.hello_s:g} s")
 
     def _stop_hello_timer(self) -> None:
         if self._hello_timer is not None:
@@ -337,6 +353,8 @@ class HelloRefusedError(ConnectionError):
 
 class DialledSession(Session):
     """The side that knocks: says hello, serves requests once it is let in."""
+
+    most_in_flight = MAX_FILINGS  # a link files each offer as it comes; 64 held locks delay no other answer
 
     def __init__(self, connection: Connection, owner: Owner, hello: Payload, *, watched: bool) -> None:
         """`watched` puts the connection under the keepalive of section 6."""

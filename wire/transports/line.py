@@ -34,6 +34,7 @@ class LineConnection(Connection, asyncio.Protocol):
         self._inbound = Inbound()
         self._loop = asyncio.get_running_loop()
         self._end: tuple[CloseReason, str] | None = None
+        self._input_over = False
 
     # asyncio.Protocol
 
@@ -56,15 +57,24 @@ class LineConnection(Connection, asyncio.Protocol):
     def eof_received(self) -> bool:
         if self._end is not None:
             return False
-        self._inbound.end(self._decoder.end())
+        if not self._input_over:
+            self._input_over = True
+            self._inbound.end(self._decoder.end())
         return True  # keep the writing side open: section 2
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end = self._end or _lost(exc)
+        self._goodbye_is_over()
         self._inbound.discard()
         sink, self._inbound.sink = self._inbound.sink, None
         if sink is not None:
             sink.connection_ended(*self._end)
+
+    def stream_ended(self) -> None:
+        """Take the word of a stream of two pipes that one of them is gone: the other must go soon."""
+        if self._stream is not None:
+            self._stream.close()
+            self._bound_the_goodbye()
 
     # Connection
 
@@ -90,14 +100,16 @@ class LineConnection(Connection, asyncio.Protocol):
     def resume_reading(self) -> None:
         self._inbound.paused = False
         self._inbound.deliver()
-        if not self._inbound.paused and self._stream is not None and not self._stream.is_closing():
-            self._stream.resume_reading()
+        if self._inbound.paused or self._input_over or self._stream is None or self._stream.is_closing():
+            return
+        self._stream.resume_reading()
 
     def close(self, reason: CloseReason, detail: str = "") -> None:
         if self._end is None:
             self._stop(reason, detail)
             if self._stream is not None:
                 self._stream.close()  # writes what is queued first
+                self._bound_the_goodbye()
 
     def abort(self, reason: CloseReason, detail: str = "") -> None:
         self._stop(reason, detail)

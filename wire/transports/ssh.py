@@ -57,7 +57,7 @@ class _Stdio:
         self._reader.resume_reading()
 
     def close(self) -> None:
-        # ssh ends when its input does; a peer that does not let it is aborted by the sweep.
+        # ssh ends when its input does; one that does not is aborted when the goodbye is over.
         self._writer.close()
 
     def abort(self) -> None:
@@ -81,8 +81,9 @@ class _SshProtocol(asyncio.SubprocessProtocol):
             self._stderr = (self._stderr + data)[-4 * _STDERR_KEPT :]
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's name
-        if fd == 1 and self._process is not None:
-            self._process.close()
+        if fd != 2:
+            # Not killed at once: ssh may still have to say on stderr why it ends.
+            self.connection.stream_ended()
 
     def connection_lost(self, exc: Exception | None) -> None:
         words = " ".join(self._stderr.decode(errors="replace").split())[-_STDERR_KEPT:]

@@ -5,9 +5,9 @@ byte is read; a socket that a live daemon answers on is never unlinked, a stale 
 """
 
 import asyncio
+import contextlib
 import errno
 import os
-import pathlib
 import socket
 import stat
 import sys
@@ -51,7 +51,7 @@ class UnixListener:
         try:
             found = os.lstat(self.path)
             if (found.st_dev, found.st_ino) == self._inode:
-                pathlib.Path(self.path).unlink()
+                _unlink(self.path)
         except OSError:
             pass  # already gone, which is what was wanted
         os.close(self._lock_fd)
@@ -75,9 +75,13 @@ async def listen(path: str, sink_of: SinkFactory) -> UnixListener:
             finally:
                 os.umask(umask)
             found = os.lstat(path)
-            server = await asyncio.get_running_loop().create_unix_server(
-                lambda: LineConnection("unix", sink_of, admit=_same_account), sock=bound, backlog=BACKLOG
-            )
+            try:
+                server = await asyncio.get_running_loop().create_unix_server(
+                    lambda: LineConnection("unix", sink_of, admit=_same_account), sock=bound, backlog=BACKLOG
+                )
+            except BaseException:
+                _unlink(path)
+                raise
         except BaseException:
             bound.close()
             raise
@@ -88,7 +92,10 @@ async def listen(path: str, sink_of: SinkFactory) -> UnixListener:
 
 
 async def dial(path: str, sink_of: SinkFactory, *, timeout_s: float) -> Connection:
-    """Connect to a daemon's socket. Raises OSError, TimeoutError past `timeout_s`."""
+    """Connect to a daemon's socket. Raises OSError, TimeoutError past `timeout_s`.
+
+    A daemon of another account would drop this process, and must not be handed anything: PermissionError.
+    """
     if sys.platform == "win32":
         raise OSError("unix: sockets cannot be dialled on Windows; use pipe:")
     _check_length(path)
@@ -104,6 +111,7 @@ async def dial(path: str, sink_of: SinkFactory, *, timeout_s: float) -> Connecti
                 except BlockingIOError:
                     # A full backlog answers EAGAIN, and nothing tells when there is room again.
                     await asyncio.sleep(_RETRY_S)
+        _refuse_other_account(connected, path)
         connection: LineConnection
         _, connection = await loop.create_unix_connection(
             lambda: LineConnection("unix", sink_of, admit=_same_account), sock=connected
@@ -112,6 +120,14 @@ async def dial(path: str, sink_of: SinkFactory, *, timeout_s: float) -> Connecti
         connected.close()
         raise
     return connection
+
+
+def _refuse_other_account(connected: socket.socket, path: str) -> None:
+    if sys.platform == "win32":
+        return
+    uid, _pid = peer_account(connected)
+    if uid != os.geteuid():
+        raise PermissionError(errno.EACCES, f"uid {uid} listens there, not this account", path)
 
 
 def holder(path: str) -> str | None:
@@ -129,8 +145,10 @@ def holder(path: str) -> str | None:
     except BlockingIOError:
         return "a process whose backlog is full"
     except OSError as error:
-        if error.errno in {errno.ENOTSOCK, errno.EPROTOTYPE}:
+        if error.errno == errno.ENOTSOCK:
             return None
+        if error.errno == errno.EPROTOTYPE:
+            return "a process with a socket of another kind"
         return f"a process that could not be asked ({error.strerror or error})"
     finally:
         probe.close()
@@ -156,12 +174,17 @@ def _check_length(path: str) -> None:
 
 def _make_folder(folder: str) -> None:
     try:
-        pathlib.Path(folder).mkdir(mode=0o700, exist_ok=True, parents=True)
+        # One by one, since mkdir(parents=True) leaves the parents' mode to the umask.
+        missing = [parent for parent in (Path(folder), *Path(folder).parents) if not parent.exists()]
+        for parent in reversed(missing):
+            parent.mkdir(mode=0o700, exist_ok=True)
         found = Path(folder).stat()
     except OSError as error:
         raise UnsafeSocketError(f"the socket's folder {folder} cannot be made: {error.strerror}") from error
     if sys.platform == "win32":
         return
+    if not stat.S_ISDIR(found.st_mode):
+        raise UnsafeSocketError(f"{folder} is not a folder; choose another path for the socket")
     if found.st_uid not in {os.geteuid(), 0}:
         raise UnsafeSocketError(
             f"the socket's folder {folder} belongs to uid {found.st_uid}; use a folder of your own"
@@ -209,4 +232,9 @@ def _remove_stale(path: str) -> None:
         raise SocketHeldError(
             f"the socket {path} is held by {held_by}; stop that daemon, or listen elsewhere with --listen"
         )
-    pathlib.Path(path).unlink()
+    _unlink(path)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        Path(path).unlink()

@@ -15,7 +15,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.connection import Connection as LibraryConnection
 from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
+from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.frames import Frame as WebSocketFrame
 from websockets.frames import Opcode
 from websockets.protocol import State
@@ -92,6 +92,7 @@ class WebSocketConnection(Connection):
     def close_with(self, reason: CloseReason, detail: str, code: int) -> None:
         """End with this RFC 6455 close code; a connection that is not open is aborted."""
         self._stop(reason, detail)
+        self.bound_the_goodbye()
         tapped = self._tapped
         if tapped.protocol.state is State.OPEN:
             tapped.protocol.send_close(code, detail.encode()[:120].decode(errors="ignore"))
@@ -99,6 +100,19 @@ class WebSocketConnection(Connection):
             self._resume_for_goodbye()
         else:
             tapped.transport.abort()
+
+    def bound_the_goodbye(self) -> None:
+        """Abort unless the connection is lost in time: nothing in the library does while nobody awaits it."""
+        self._bound_the_goodbye()
+
+    def lost(self, reason: CloseReason, detail: str) -> None:
+        """Tell the session, once, that the connection is gone."""
+        self.end = self.end or (reason, detail)
+        self._goodbye_is_over()
+        self.inbound.discard()
+        sink, self.inbound.sink = self.inbound.sink, None
+        if sink is not None:
+            sink.connection_ended(*self.end)
 
     def abort(self, reason: CloseReason, detail: str = "") -> None:
         self._stop(reason, detail)
@@ -126,11 +140,13 @@ class _Tapped(LibraryConnection):
         super().connection_made(transport)
         self.wire = WebSocketConnection(self, "wss" if self.secure else "ws")
         self.wire.peer = _address(transport.get_extra_info("peername"))
-        self._text: list[bytes] = []
+        self._text = bytearray()  # the fragments of a text message whose last one has not come
 
     def data_received(self, data: bytes) -> None:
         self.wire.last_received = self.loop.time()
         super().data_received(data)
+        if self.protocol.close_expected():
+            self.wire.bound_the_goodbye()
 
     def process_event(self, event: Any) -> None:
         if isinstance(event, WebSocketFrame) and event.opcode in _DATA:
@@ -140,12 +156,7 @@ class _Tapped(LibraryConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        wire = self.wire
-        wire.end = wire.end or self._how_it_ended(exc)
-        wire.inbound.discard()
-        sink, wire.inbound.sink = wire.inbound.sink, None
-        if sink is not None:
-            sink.connection_ended(*wire.end)
+        self.wire.lost(*self._how_it_ended(exc))
 
     def _data_frame(self, event: WebSocketFrame) -> None:
         if self.wire.end is not None:
@@ -153,11 +164,14 @@ class _Tapped(LibraryConnection):
         if event.opcode is Opcode.BINARY:
             self.wire.close_with(CloseReason.BAD_MESSAGE, "a frame is a text message", 1003)
             return
-        self._text.append(bytes(event.data))
-        if not event.fin:
-            return
-        text = self._text[0] if len(self._text) == 1 else b"".join(self._text)
-        self._text.clear()
+        if self._text or not event.fin:
+            self._text += event.data
+            if not event.fin:
+                return
+            text = bytes(self._text)
+            self._text.clear()
+        else:
+            text = bytes(event.data)
         try:
             text.decode("utf-8")
         except UnicodeDecodeError:
@@ -168,10 +182,13 @@ class _Tapped(LibraryConnection):
     def _how_it_ended(self, exc: Exception | None) -> tuple[CloseReason, str]:
         if exc is not None:
             return CloseReason.CONNECTION_LOST, str(exc)
-        code = self.protocol.close_code
-        if code is None:
+        protocol = self.protocol
+        if protocol.close_rcvd is None and protocol.close_sent is not None:
+            # The library refused a message: over the cap (1009), or against RFC 6455 (1002).
+            return reason_of_close_code(protocol.close_sent.code), protocol.close_sent.reason
+        if protocol.close_code is None:
             return CloseReason.PEER_LEFT, ""
-        return reason_of_close_code(code), self.protocol.close_reason or ""
+        return reason_of_close_code(protocol.close_code), protocol.close_reason or ""
 
 
 class _ServerSide(_Tapped, ServerConnection):
@@ -193,7 +210,7 @@ async def listen(
     """Listen for WebSockets; return the library's server and the port bound (port 0 binds a free one).
 
     Raises OSError when the address cannot be bound. `Server.close()` alone does not end: see
-    hub/listeners.py.
+    `_WebSocketListener` in wire/server.py.
     """
 
     class Accepted(_ServerSide):
@@ -235,7 +252,7 @@ async def dial(
     """Connect to a WebSocket listener; returns when the upgrade is done and the session is attached.
 
     Raises OSError (DialRefusedError for an HTTP answer, TimeoutError past `timeout_s`). Cancelling closes the
-    socket.
+    socket. `tls` is for `wss:` only; without it the system's own roots are trusted.
     """
     secure = url.startswith("wss:")
 
@@ -246,7 +263,7 @@ async def dial(
     try:
         tapped = await connect(
             url,
-            ssl=tls if secure else None,
+            ssl=(tls or ssl.create_default_context()) if secure else None,
             create_connection=Dialled,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             compression=None,
@@ -260,9 +277,11 @@ async def dial(
     except InvalidStatus as error:
         status = error.response.status_code
         raise DialRefusedError(status, f"the hub answered HTTP {status} to the WebSocket upgrade") from None
-    except (InvalidHandshake, InvalidMessage) as error:
+    except (InvalidHandshake, InvalidURI) as error:
         raise ConnectionError(f"no WebSocket answered there: {error}") from None
     assert isinstance(tapped, _Tapped)  # noqa: S101  # create_connection above made it
+    if tapped.wire.end is not None or tapped.protocol.state is State.CLOSED:
+        raise ConnectionError("the hub closed the connection at once")
     tapped.wire.inbound.sink = sink_of(tapped.wire)
     tapped.wire.inbound.deliver()
     return tapped.wire
