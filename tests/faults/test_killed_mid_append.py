@@ -1,7 +1,8 @@
-"""Kill -9 before any system call of an append: the next filing leaves a whole inbox with every line answered ok.
+"""Kill -9 before any system call of an append: the next filing leaves every line that was answered ok.
+in it.
 
-strace is attached to the daemon that files, and kills it as a thread enters its n-th call of one kind; n goes up until
-the send gets through. PROTOCOL Delivery, route 1.
+strace is attached to the daemon that files, and kills it as a thread enters its n-th call of one kind; n goes
+up until the send gets through. PROTOCOL Delivery, route 1.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from deploy.fleet import Daemon, DaemonFailedError, Fleet
-from filing.filer import Filer, FilerSettings, FileRequest, TopologyState
+from filing.filer import Filer, FileRequest, FilerSettings, TopologyState
 from filing.outcome import FILED
 from tests.support.parts import need, unavailable
 
