@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.verbs.support import Box, failed, filed
+from verbs import comm_relay
 from verbs.identity import NoIdentityError, SelfFile, identify, self_file_path
 
 REST = "; join first (comm-join), or give --from NAME, or set SOT_COMM_NAME; nothing was sent"
@@ -92,3 +93,15 @@ def test_nobody_sends_nothing(box: Box, env: dict[str, str]) -> None:
         why = f"no sender: there is no {box.folder}/.sot-comm/self/boxa__nopane.txt{REST}"
         assert box.relay("send", "@h", "hi") == failed(why)
         assert daemon.hellos == []
+
+
+def test_a_box_without_a_name_sends_nothing(
+    box: Box, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SOT_SELF_HOST", raising=False)
+    monkeypatch.setattr("topology.names._machine_name", lambda: "")
+    assert comm_relay.main(["send", "@h", "hi", "--from", "me", "--endpoint", "unix:/nowhere"]) == 1
+    assert capsys.readouterr().err == (
+        "FAILED -> @h: the host name '' gives this box no name: set SOT_SELF_HOST to its name; "
+        "nothing was sent\n"
+    )
