@@ -54,8 +54,9 @@ class HubForward:
         except (TimeoutError, ConnectionEndedError, OSError) as error:
             if sent:
                 return outcome.no_answer([self._hub], self._wait_s, request.to)
-            why = "it did not answer" if isinstance(error, TimeoutError) else str(error)
-            return outcome.hub_unreachable(self._hub, why)
+            if isinstance(error, TimeoutError):
+                return outcome.hub_unreachable(self._hub, "it did not answer")
+            return outcome.hub_unreachable(self._hub, error.strerror or str(error))
         finally:
             for session in dialled:
                 # Not `close`: a hub that never says goodbye, or an ssh that hangs, would be left behind.

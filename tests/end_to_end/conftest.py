@@ -1,5 +1,6 @@
-"""Hubs as real processes. A patient one never runs out of time inside a test, so that an answer which comes at
-all came at once; a hasty one makes every deadline short."""
+"""Hubs as real processes. A patient one never runs out of time inside a test, so that an answer which comes
+at all came at once; a hasty one makes every deadline short.
+"""
 
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -83,7 +84,9 @@ def fleet() -> Iterator[Fleet]:
 async def peers(request: pytest.FixtureRequest) -> AsyncIterator[Peers]:
     """Connections of one test; the hubs that modules share have seen the end of each link when it is over."""
     hubs = [
-        request.getfixturevalue(name) for name in ("patient", "hasty", "default") if name in request.fixturenames
+        request.getfixturevalue(name)
+        for name in ("patient", "hasty", "default")
+        if name in request.fixturenames
     ]
     async with open_peers() as opened:
         yield opened

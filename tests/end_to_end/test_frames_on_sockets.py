@@ -1,4 +1,4 @@
-"""Frames as bytes on real sockets: cuts, the cap to the byte, and what is no frame (WIRE sections 1 and 2)."""
+"""Frames as bytes on real sockets: cuts, the cap to the byte, and what is no frame (WIRE sections 1, 2)."""
 
 import json
 
@@ -22,7 +22,9 @@ def last_line(hub: Hub) -> Json:
 async def test_a_stream_cut_at_any_byte_is_the_same_stream(patient: Hub, peers: Peers) -> None:
     """The hub has read the first part before the second is sent: it answered somebody else in between."""
     other = await peers.client(patient.unix)
-    stream = encode("hello", hello("é")) + b"\n\n" + encode("comm.file", mail(OWN, "漢😀"), frame_id=2) + b"\n"
+    stream = (
+        encode("hello", hello("é")) + b"\n\n" + encode("comm.file", mail(OWN, "漢😀"), frame_id=2) + b"\n"
+    )
     for cut in range(len(stream) + 1):
         peer = await peers.knock(patient.unix)
         await peer.send_bytes(stream[:cut])
@@ -133,7 +135,8 @@ NO_FRAMES = {
     "a blank": b" ",
     "a CR": b"\r",
     "an array": b"[]",
-    "nesting past 127": ping_with(b"[" * 127 + b"]" * 127).replace(b'"payload":[', b'"payload":{"x":[') + b"}",
+    "nesting past 127": ping_with(b"[" * 127 + b"]" * 127).replace(b'"payload":[', b'"payload":{"x":[')
+    + b"}",
     "version 2": PING.replace(b'"v":1', b'"v":2'),
     "version true": PING.replace(b'"v":1', b'"v":true'),
     "id past the range": PING.replace(b'"id":5', b'"id":9223372036854775808'),

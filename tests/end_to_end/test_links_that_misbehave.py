@@ -110,7 +110,9 @@ async def test_how_an_answer_is_read(patient: Hub, peers: Peers, answer: Json, v
     assert await sender.answer_to(asked, "comm.file") == verdict
 
 
-@pytest.mark.parametrize("junk", [b"junk", b"{}", b"[1]", b'{"v":1,"id":1,"kind":"res","op":"x","payload":1}'])
+@pytest.mark.parametrize(
+    "junk", [b"junk", b"{}", b"[1]", b'{"v":1,"id":1,"kind":"res","op":"x","payload":1}']
+)
 async def test_garbage_on_a_line_link_ends_it_and_the_offer_goes_on_without_it(
     patient: Hub, peers: Peers, junk: bytes
 ) -> None:
@@ -200,7 +202,9 @@ async def test_a_sentence_that_would_pass_the_cap_is_cut_at_a_character_and_the_
     assert CAP - 8 < size <= CAP, "no more is cut than must be"
 
 
-async def test_a_code_as_long_as_a_frame_still_brings_the_sender_a_refusal(patient: Hub, peers: Peers) -> None:
+async def test_a_code_as_long_as_a_frame_still_brings_the_sender_a_refusal(
+    patient: Hub, peers: Peers
+) -> None:
     link = await peers.link(patient.unix, "wordy")
     sender = await peers.client(patient.unix)
     await sender.send("comm.file", mail("h"), frame_id=LONGEST_ID)
@@ -212,7 +216,9 @@ async def test_a_code_as_long_as_a_frame_still_brings_the_sender_a_refusal(patie
     assert await sender.ask("ping", {}) == OK
 
 
-async def test_a_link_that_says_hello_twice_is_closed_unanswered(patient: Hub, peers: Peers, way: str) -> None:
+async def test_a_link_that_says_hello_twice_is_closed_unanswered(
+    patient: Hub, peers: Peers, way: str
+) -> None:
     link = await peers.link(at(patient, way), "again")
     sender = await peers.client(patient.unix)
     asked = await sender.send("comm.file", mail("h"))

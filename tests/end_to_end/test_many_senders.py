@@ -120,7 +120,11 @@ def test_printf_into_nc_gets_every_answer(busy_hub: Hub) -> None:
     need("nc")
     typed = _lines(encode("hello", hello()), encode("comm.file", mail("gamma0", "from nc")))
     done = subprocess.run(
-        ["nc", "-N", "-U", str(busy_hub.box.socket)], input=typed, capture_output=True, timeout=30, check=False
+        ["nc", "-N", "-U", str(busy_hub.box.socket)],
+        input=typed,
+        capture_output=True,
+        timeout=30,
+        check=False,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(frame["id"], frame["op"]) for frame in answers] == [(1, "hello"), (1, "comm.file")]

@@ -101,5 +101,3 @@ async def test_a_superseded_line_link_waits_at_the_cap_whatever_ended_its_socket
         await until(lambda: "link down" in log.read_text(), "the link is down")
         assert AT_THE_CAP in log.read_text()
         assert len(hub.hellos) == 1
-
-

@@ -145,7 +145,12 @@ def listed() -> Iterator[Hub]:
 
 @pytest.mark.parametrize(
     ("up", "missing"),
-    [((), "zoe, ada, bob"), (("ada",), "zoe, bob"), (("bob", "zoe", "eve"), "ada"), (("ada", "bob", "zoe"), "")],
+    [
+        ((), "zoe, ada, bob"),
+        (("ada",), "zoe, bob"),
+        (("bob", "zoe", "eve"), "ada"),
+        (("ada", "bob", "zoe"), ""),
+    ],
 )
 async def test_boxes_that_should_link_and_do_not_are_named_in_file_order(
     listed: Hub, peers: Peers, up: tuple[str, ...], missing: str
@@ -170,7 +175,8 @@ async def test_silent_boxes_are_named_in_file_order_whoever_linked_first() -> No
                 await peers.link(hub.unix, host)
             sender = await peers.client(hub.unix)
             assert await sender.file("h") == {
-                "error": f"the daemon on zoe, ada did not answer within {HASTY_LINK_TIME}; @h may still be filed",
+                "error": f"the daemon on zoe, ada did not answer within {HASTY_LINK_TIME}; "
+                "@h may still be filed",
                 "code": "no_answer",
             }
 

@@ -88,6 +88,10 @@ class Peer(ABC):
         """Send one frame's JSON text, or what is to pass for one."""
 
     @abstractmethod
+    async def send_all(self, *texts: bytes) -> None:
+        """Send several frames at once: the daemon may close on the first before a second write."""
+
+    @abstractmethod
     async def _read(self) -> bytes: ...
 
     @abstractmethod
@@ -151,6 +155,9 @@ class LinePeer(Peer):
     async def send_text(self, text: bytes) -> None:
         await self.send_bytes(text + b"\n")
 
+    async def send_all(self, *texts: bytes) -> None:
+        await self.send_bytes(b"".join(text + b"\n" for text in texts))
+
     async def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are, with no line end."""
         self.writer.write(data)
@@ -185,6 +192,11 @@ class WebSocketPeer(Peer):
 
     async def send_text(self, text: bytes) -> None:
         await self.connection.send(text, text=True)
+
+    async def send_all(self, *texts: bytes) -> None:
+        with suppress(ConnectionClosed):
+            for text in texts:
+                await self.send_text(text)
 
     async def _read(self) -> bytes:
         try:
@@ -254,7 +266,9 @@ class Peers:
             peer = LinePeer(*await bounded(asyncio.open_unix_connection(path, limit=4 * CAP)))
         else:
             connection = await bounded(
-                connect(endpoint, compression=None, max_size=None, ping_interval=None, proxy=None)
+                connect(
+                    endpoint, compression=None, max_size=None, max_queue=None, ping_interval=None, proxy=None
+                )
             )
             peer = WebSocketPeer(connection)
         self._stack.push_async_callback(peer.close)
