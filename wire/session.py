@@ -82,7 +82,7 @@ class Session:
         self._input_over = False
         self._close_when_answered: tuple[CloseReason, str] | None = None
         self._asked: dict[tuple[int, str], asyncio.Future[Answer]] = {}
-        self._pinged = False
+        self._pinged_at = float("-inf")
 
     # What the connection says
 
@@ -154,7 +154,7 @@ class Session:
             self.closing = True
             connection.abort(CloseReason.SLOW_PEER, f"{connection.queued_bytes()} bytes not taken in time")
         elif self.is_link and not self.closing:
-            self._watch_silence(now - connection.last_received, sweep_s)
+            self._watch_silence(now, sweep_s)
 
     # How it works
 
@@ -253,18 +253,20 @@ class Session:
         elif self._input_over:
             self.close(CloseReason.PEER_LEFT)
 
-    def _watch_silence(self, silent_s: float, sweep_s: float) -> None:
-        patience = self._patience
-        match keepalive(silent_s, pinged=self._pinged, sweep_s=sweep_s, patience=patience):
+    def _watch_silence(self, now: float, sweep_s: float) -> None:
+        connection = self.connection
+        silent_s = now - connection.last_received
+        pinged = connection.last_received < self._pinged_at
+        match keepalive(silent_s, pinged=pinged, sweep_s=sweep_s, patience=self._patience):
             case Keepalive.DEAD:
                 self.closing = True
-                self.connection.abort(CloseReason.KEEPALIVE, f"silent for {silent_s:.0f} s")
+                connection.abort(CloseReason.KEEPALIVE, f"silent for {silent_s:.0f} s")
             case Keepalive.PING:
-                self._pinged = True
-                if not self.connection.ping():
+                self._pinged_at = now
+                if not connection.ping():
                     self.send(Outgoing(encode(Kind.REQ, next(self._owner.ids), PING, {})))
             case Keepalive.NOTHING:
-                self._pinged = self._pinged and silent_s >= patience.ping_s - sweep_s
+                pass
 
 
 class ServingOwner(Owner, Protocol):

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -190,6 +191,8 @@ class LineClient:
 
     @classmethod
     async def connect(cls, path: Path) -> "LineClient":
+        if sys.platform == "win32":
+            raise OSError("no Unix sockets here")
         return cls(*await asyncio.open_unix_connection(path, limit=2 * MAX_FRAME_BYTES))
 
     async def send(self, *lines: bytes) -> None:
