@@ -69,6 +69,37 @@ def self_file_path(env: Mapping[str, str]) -> str:
     return os.path.join(comm_home(env), "self", f"{host}__{slot}.txt")  # noqa: PTH118  # as above
 
 
+def carried_row(env: Mapping[str, str]) -> str | None:
+    """Return the id of the row that this process's identity names, None outside any row (PROTOCOL Cases).
+
+    A pinned self file says it by its name; only where none is pinned does `$SOT_WORKSPACE_ID`.
+    """
+    pinned = env.get("SOT_COMM_SELF_FILE")
+    if not pinned:
+        return env.get("SOT_WORKSPACE_ID") or None
+    from filing.self_file import row_in_name
+
+    try:
+        host = self_host(env)
+    except HostNameError:
+        host = ""
+    return row_in_name(os.path.basename(pinned), host)  # noqa: PTH119  # as above
+
+
+def held_by_another(entry: object, carried: str | None) -> str | None:
+    """Return the row that a registry entry is bound to, None where that is `carried` or no row at all."""
+    holder = entry.get("workspace_id") if isinstance(entry, dict) else None
+    return holder if isinstance(holder, str) and holder and holder != carried else None
+
+
+def not_this_rows(handle: str, holder: str, carried: str | None) -> str:
+    """Say that a handle is another row's to read and to act as (PROTOCOL Cases)."""
+    return (
+        f"@{handle} belongs to row {holder}; this process carries {carried or 'no row id'}, "
+        "so it is not this row's inbox"
+    )
+
+
 def _no_sender(why: str) -> str:
     return (
         f"no sender: {why}; join first (comm-join), or give --from NAME, or set SOT_COMM_NAME; "

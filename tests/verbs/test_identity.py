@@ -6,7 +6,15 @@ import pytest
 
 from tests.verbs.support import Box, failed, filed
 from verbs import comm_relay
-from verbs.identity import NoIdentityError, SelfFile, identify, self_file_path
+from verbs.identity import (
+    NoIdentityError,
+    SelfFile,
+    carried_row,
+    held_by_another,
+    identify,
+    not_this_rows,
+    self_file_path,
+)
 
 REST = "; join first (comm-join), or give --from NAME, or set SOT_COMM_NAME; nothing was sent"
 
@@ -105,3 +113,46 @@ def test_a_box_without_a_name_sends_nothing(
         "FAILED -> @h: the host name '' gives this box no name: set SOT_SELF_HOST to its name; "
         "nothing was sent\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("env", "row"),
+    [
+        ({}, None),
+        ({"SOT_WORKSPACE_ID": ""}, None),
+        ({"SOT_WORKSPACE_ID": "ws-a-1"}, "ws-a-1"),
+        ({"SOT_COMM_SELF_FILE": "/c/self/boxa__ws-b-2.txt"}, "ws-b-2"),
+        ({"SOT_COMM_SELF_FILE": "/c/self/boxa__ws-b-2.txt", "SOT_WORKSPACE_ID": "ws-a-1"}, "ws-b-2"),
+        ({"SOT_COMM_SELF_FILE": "/c/self/boxa__nopane.txt", "SOT_WORKSPACE_ID": "ws-a-1"}, None),
+        ({"SOT_COMM_SELF_FILE": "/mine/me.txt", "SOT_WORKSPACE_ID": "ws-a-1"}, None),
+    ],
+)
+def test_a_pinned_self_file_names_the_row_and_an_id_exported_over_it_none(
+    env: dict[str, str], row: str | None
+) -> None:
+    assert carried_row({"SOT_SELF_HOST": "boxa", **env}) == row
+
+
+@pytest.mark.parametrize(
+    ("entry", "carried", "holder"),
+    [
+        ({"workspace_id": "ws-a-1"}, None, "ws-a-1"),
+        ({"workspace_id": "ws-a-1"}, "ws-b-2", "ws-a-1"),
+        ({"workspace_id": "ws-a-1"}, "ws-a-1", None),
+        ({"workspace_id": ""}, None, None),
+        ({"workspace_id": 7}, None, None),
+        ({}, "ws-a-1", None),
+        (None, None, None),
+        ("text", None, None),
+    ],
+)
+def test_an_entry_bound_to_another_row_is_that_rows(
+    entry: object, carried: str | None, holder: str | None
+) -> None:
+    assert held_by_another(entry, carried) == holder
+
+
+def test_who_may_not_read_is_told_both_rows() -> None:
+    told = "@h belongs to row ws-a-1; this process carries no row id, so it is not this row's inbox"
+    assert not_this_rows("h", "ws-a-1", None) == told
+    assert "this process carries ws-b-2," in not_this_rows("h", "ws-a-1", "ws-b-2")
