@@ -358,9 +358,17 @@ class DialledSession(Session):
 
     most_in_flight = MAX_FILINGS  # a link files each offer as it comes; 64 held locks delay no other answer
 
-    def __init__(self, connection: Connection, owner: Owner, hello: Payload, *, watched: bool) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        owner: Owner,
+        hello: Payload,
+        *,
+        watched: bool,
+        patience: Patience = PATIENCE,
+    ) -> None:
         """`watched` puts the connection under the keepalive of section 6."""
-        super().__init__(connection, owner)
+        super().__init__(connection, owner, patience)
         loop = asyncio.get_running_loop()
         self.superseded = False
         self._watched = watched

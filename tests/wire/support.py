@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from wire.admission import AccountRecord, Door, RefusedHello
 from wire.closing import CloseReason
+from wire.connection import PATIENCE, Connection, FrameSink, Patience
 from wire.frames import Frame, refusal
 from wire.limits import MAX_FRAME_BYTES
 from wire.payloads import CommFile, Hello, fit
 from wire.server import Server, ServerLimits
-from wire.session import Answer, Op, ServedSession, Session
+from wire.session import Answer, DialledSession, Op, ServedSession, Session
+from wire.transports.dial import dial
 
 PATIENT_S = 20.0  # a test that waits longer for one thing is broken
 
@@ -182,6 +184,47 @@ async def _this_later(answer: Any) -> Answer:
     return {"answer": answer}
 
 
+class Caller(Happenings):
+    """The owner of sessions that this test dials: serves `ping` and remembers what it hears."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: Iterator[int] = itertools.count(1000)
+        self.sessions: list[DialledSession] = []
+        self.ends: list[tuple[CloseReason, str]] = []
+        self.answers: list[Frame] = []
+        self._work: set[asyncio.Future[None]] = set()
+
+    @property
+    def ops(self) -> Mapping[str, Op]:
+        return {"ping": lambda _session, _payload: {"ok": True}}
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work.add(asyncio.ensure_future(work))
+
+    def answered(self, _session: Session, frame: Frame) -> None:
+        self.answers.append(frame)
+        self.changed()
+
+    def ended(self, _session: Session, reason: CloseReason, detail: str) -> None:
+        self.ends.append((reason, detail))
+        self.changed()
+
+    async def dial(
+        self, endpoint: str, *, watched: bool = False, patience: Patience = PATIENCE, **hello: Any
+    ) -> DialledSession:
+        """Dial, and return the session that has said hello."""
+
+        def sink_of(connection: Connection) -> FrameSink:
+            greeting = {**HELLO, **hello}
+            session = DialledSession(connection, self, greeting, watched=watched, patience=patience)
+            self.sessions.append(session)
+            return session
+
+        await dial(endpoint, sink_of, timeout_s=PATIENT_S)
+        return self.sessions[-1]
+
+
 class LineClient:
     """A client of a line transport that sends whatever bytes it is told to."""
 
@@ -242,6 +285,7 @@ class Served:
         self.service = service
         self.path = path
         self.url = url
+        self.stays = False  # whether clients and requests are left as they are when the server is left
         self._clients: list[LineClient] = []
         self._websockets: list[ClientConnection] = []
 
@@ -292,5 +336,6 @@ async def serving(folder: Path, *, door: Door | None = None, **limits: Any) -> A
         try:
             yield served
         finally:
-            served.leave()
-            service.release.set()
+            if not served.stays:
+                served.leave()
+                service.release.set()
