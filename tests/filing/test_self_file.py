@@ -112,6 +112,7 @@ def test_a_folder_name_with_a_line_end_is_refused() -> None:
         ("ws-a-1", None, None),
         ("ws-a-1", SelfFile("stale-name", "other", "/p/alpha"), None),  # root= decides alone
         ("ws-a-1", SelfFile("alpha-box", "alpha", "/p/other"), "root=/p/other"),
+        ("ws-a-1", SelfFile("x", "", "/p/other"), "root=/p/other"),
         ("ws-a-1", SelfFile("x", "alpha", ""), None),
         ("ws-a-1", SelfFile("x", "beta", ""), "repo=beta (an older slot, with no root=)"),
         ("ws-a-1", SelfFile("x", "", ""), None),
