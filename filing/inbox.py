@@ -99,7 +99,7 @@ class Inboxes:
             self._write_all(fd, b"".join(lines))
             self._calls.flush(fd)
             self._flush_names(handle, status)
-        except (OSError, MemoryError) as error:
+        except Exception as error:  # noqa: BLE001 - a fault of our own must leave nothing behind either
             failed = self._cut_back(fd, name, end, error)
         try:
             self._calls.close(fd)
@@ -164,9 +164,9 @@ class Inboxes:
             self._flushed_names.clear()
         self._flushed_names[handle] = identity
 
-    def _cut_back(self, fd: int, name: str, end: int | None, error: OSError | MemoryError) -> AppendFailed:
+    def _cut_back(self, fd: int, name: str, end: int | None, error: Exception) -> AppendFailed:
         """Back to the length before the append, flushed. `end` None: the append had not come to writing."""
-        why = error_text(error) if isinstance(error, OSError) else "out of memory"
+        why = _why(name, error)
         if end is None:
             log.error("%s: the append failed before it wrote: %s", name, why)
             return AppendFailed(why)
@@ -197,3 +197,12 @@ def _not_cut_back(name: str, why: str, end: int | None, again: OSError) -> Appen
     return AppendFailed(
         f"{why}; cutting it back failed too ({cause}), so the line may be in the inbox", clean=False
     )
+
+
+def _why(name: str, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error_text(error)
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    log.error("%s: the append failed in a way that is not foreseen", name, exc_info=error)
+    return "an internal error"

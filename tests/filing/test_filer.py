@@ -349,9 +349,9 @@ async def test_an_error_nobody_foresaw_is_logged_and_answered(
     filer = home.filer()
     async with running(filer):
         filer._committer._inboxes._calls = Broken()
-        assert isinstance(refused := await filer.file(request("h")), Refused)
-        assert refused.code == "file_failed"
-        assert "unforeseen" not in refused.sentence
+        refused = await filer.file(request("h"))
+        assert refused == Refused("file_failed", "the append failed: an internal error")
+        assert home.texts("h") == []
     assert "unforeseen" in caplog.text
 
 

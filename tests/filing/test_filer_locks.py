@@ -63,7 +63,10 @@ async def test_a_lock_held_past_the_wait_is_refused_and_nothing_appended(
         with held_elsewhere(home.lock("h")):
             assert await asyncio.gather(*(filer.file(request("h")) for _ in range(3))) == [HELD] * 3
             assert await filer.file(request("h")) == HELD, "while a thread is still in the lock's wait"
-            assert filer.statistics().lock_waiters <= 1
+            if machine is NFS4:  # nobody waits, so nobody tries the lock; the kernel's wait cannot be ended
+                await until(lambda: filer.statistics().lock_waiters == 0)
+            else:
+                assert filer.statistics().lock_waiters == 1
         await until(lambda: filer.statistics().lock_waiters == 0)
         assert home.texts("h") == []
         assert await filer.file(request("h", "later")) == FILED
