@@ -19,7 +19,10 @@ if [ -z "$python" ]; then
     echo "sot-hub needs Python 3.11 or later, and none is on PATH; name one with: make PYTHON=/path/to/python3" >&2
     exit 1
 fi
-# Debian and Ubuntu keep the part of venv that brings pip in a package of its own.
+# Debian and Ubuntu keep the part of venv that brings pip in a package of its own; root may have it installed.
+if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null || true
+fi
 if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
     echo "$python cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv" >&2
     exit 1
