@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from wire.admission import os_user
+
 START_S = 30.0  # for a daemon to say "ready", or for a link to be up
 STOP_S = 15.0  # for a daemon to end after SIGTERM
 ASK_S = 10.0  # for one answer from a daemon
@@ -282,10 +284,12 @@ class Fleet:
 
     def ask(self, name: str, op: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the daemon on a box one thing over its Unix socket; return the answer's payload."""
+        if sys.platform == "win32":
+            raise DaemonFailedError("the fleet talks over Unix sockets, which Windows does not serve")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(ASK_S)
             client.connect(str(self.box(name).socket))
-            hello = {"client_id": "fleet", "protocol": 3, "host": name, "os_user": f"uid:{os.geteuid()}"}
+            hello = {"client_id": "fleet", "protocol": 3, "host": name, "os_user": os_user()}
             for frame_id, asked, body in ((1, "hello", hello), (2, op, payload)):
                 frame = {"v": 1, "id": frame_id, "kind": "req", "op": asked, "payload": body}
                 client.sendall(json.dumps(frame).encode() + b"\n")

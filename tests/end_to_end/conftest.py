@@ -2,6 +2,7 @@
 at all came at once; a hasty one makes every deadline short.
 """
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ HUB = "hub"
 LOCK_WAIT = "SOT_INBOX_LOCK_WAIT_SECS"
 PATIENT = {LOCK_WAIT: "600"}
 HASTY = {LOCK_WAIT: "0.3"}
+DRAIN_BOUND_S = 12  # for an exit that section 6 bounds at 8 s
 HASTY_LINK_TIME = "1.3s"  # the lock wait and 1 s, as sentences say it
 
 
@@ -50,6 +52,11 @@ class Hub:
 
     def log(self) -> str:
         return self.daemon.log.read_text(errors="replace")
+
+
+async def exit_code(daemon: Daemon) -> int:
+    """Wait for a daemon that was told to stop; section 6 bounds its end, and past that the test fails."""
+    return await asyncio.to_thread(daemon.process.wait, DRAIN_BOUND_S)
 
 
 def hub_in(fleet: Fleet, **how: Any) -> Hub:

@@ -1,12 +1,16 @@
 """A hub that stops or dies, links that come back, and hellos that are refused (WIRE sections 3 and 6)."""
 
 import signal
+import sys
 
 import pytest
 
 from deploy.fleet import Daemon, DaemonFailedError, Fleet
 from tests.end_to_end.conftest import HUB, hub_in
 from tests.support.peers import OK, FakeHub, Json, hello, open_peers, until
+
+assert sys.platform != "win32"  # conftest.py leaves this folder out there
+
 
 AT_THE_CAP = "dialling again in 30.0 s"
 

@@ -6,6 +6,7 @@ be on a share whose hub has not started.
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from tests.support.peers import (
     mail_of_size,
     open_peers,
 )  # fmt: skip
+
+assert sys.platform != "win32"  # conftest.py leaves this folder out there
+
 
 GUEST, MAIN = "guest", "main"
 ODD: Json = {"error": "own words, é and all", "code": "made_up"}

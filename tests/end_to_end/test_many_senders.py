@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -12,6 +13,9 @@ from deploy.fleet import Fleet
 from tests.end_to_end.conftest import HUB, Hub, hub_in
 from tests.support.parts import need
 from tests.support.peers import OK, Json, Peers, encode, hello, mail, until
+
+assert sys.platform != "win32"  # conftest.py leaves this folder out there
+
 
 SENDERS = 200
 BOXES = ("alpha", "beta", "gamma")

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from deploy.fleet import Fleet
 from tests.end_to_end.conftest import HUB, Hub, hub_in
 from tests.support.peers import CAP, NOT_HERE, OK, OS_USER, Json, Peers, encode, hello, mail, open_peers
+
+assert sys.platform != "win32"  # conftest.py leaves this folder out there
 
 
 @pytest.fixture(params=["unix", "ws"])

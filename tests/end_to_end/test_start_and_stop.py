@@ -1,30 +1,25 @@
 """How `sot-hub serve` starts, what it refuses to start with, and how it stops (WIRE sections 6, 7 and 8)."""
 
-import asyncio
 import signal
-import socket
-from pathlib import Path
+import sys
 
 import pytest
 
-from deploy.fleet import Daemon, Fleet
-from tests.end_to_end.conftest import HUB, LOCK_WAIT, Hub, hub_in
-from tests.support.peers import CAP, OK, PeerClosedError, Peers, mail, mail_of_size, open_peers, until
+from deploy.fleet import Fleet
+from tests.end_to_end.conftest import HUB, LOCK_WAIT, Hub, exit_code, hub_in
+from tests.support.peers import (
+    CAP,
+    OK,
+    PeerClosedError,
+    Peers,
+    mail,
+    mail_of_size,
+    open_peers,
+    refuses_connections,
+    until,
+)
 
-DRAIN_BOUND_S = 12  # to wait for an exit that section 6 bounds at 8 s; past it the test fails
-
-
-def refuses_connections(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        try:
-            client.connect(str(path))
-        except (FileNotFoundError, ConnectionRefusedError):
-            return True
-    return False
-
-
-async def exit_code(daemon: Daemon) -> int:
-    return await asyncio.to_thread(daemon.process.wait, DRAIN_BOUND_S)
+assert sys.platform != "win32"  # conftest.py leaves this folder out there
 
 
 async def test_what_is_in_flight_at_sigterm_is_answered_and_then_everybody_is_let_go(fleet: Fleet) -> None:

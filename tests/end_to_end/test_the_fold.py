@@ -1,6 +1,7 @@
 """Each branch of section 5's fold, told by links on real sockets: Unix lines and WebSockets in turn."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 from deploy.fleet import Fleet
 from tests.end_to_end.conftest import HASTY, HASTY_LINK_TIME, HUB, PATIENT, Hub, hub_in
 from tests.support.peers import NOT_HERE, OK, STALE, FakeLink, Json, Peers, open_peers
+
+assert sys.platform != "win32"  # conftest.py leaves this folder out there
+
 
 HELD: Json = {"error": "the inbox lock for @h was held for 2s — nothing was appended", "code": "file_failed"}
 ODD: Json = {"error": "own words, é and all", "code": "made_up"}

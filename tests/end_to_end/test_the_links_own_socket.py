@@ -2,14 +2,14 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from deploy.fleet import Daemon, Fleet
-from tests.end_to_end.conftest import HUB, PATIENT, Hub, hub_in
-from tests.end_to_end.test_start_and_stop import exit_code, refuses_connections
+from tests.end_to_end.conftest import HUB, PATIENT, Hub, exit_code, hub_in
 from tests.support.peers import (
     CAP,
     NOT_HERE,
@@ -22,8 +22,12 @@ from tests.support.peers import (
     mail,
     mail_of_size,
     open_peers,
+    refuses_connections,
     until,
 )  # fmt: skip
+
+assert sys.platform != "win32"  # conftest.py leaves this folder out there
+
 
 ODD: Json = {"error": "own words, é and all", "code": "made_up"}
 

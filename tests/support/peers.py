@@ -6,7 +6,8 @@ A link's `answer` returns when the hub has folded it: a ping behind it on the sa
 
 import asyncio
 import json
-import os
+import socket
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -17,10 +18,12 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from wire.admission import os_user
+
 BOUND_S = 30.0
 CAP = 1_048_575
 LONGEST_ID = 2**63 - 1
-OS_USER = f"uid:{os.geteuid()}"
+OS_USER = os_user()
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -43,6 +46,18 @@ async def until(true: Callable[[], bool], what: str) -> None:
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"still not so after {BOUND_S:g} s: {what}") from None
+
+
+def refuses_connections(path: Path) -> bool:
+    """Tell whether nobody accepts on this Unix socket (any more)."""
+    if sys.platform == "win32":
+        raise AssertionError("conftest.py leaves these tests out there")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return True
+    return False
 
 
 def encode(op: str, payload: Mapping[str, Any], *, frame_id: int = 1, kind: str = "req") -> bytes:
@@ -260,6 +275,8 @@ class Peers:
 
     async def knock(self, endpoint: str) -> Any:
         """Connect, say nothing: a LinePeer on `unix:`, a WebSocketPeer on `ws:`."""
+        if sys.platform == "win32":
+            raise AssertionError("conftest.py leaves these tests out there")
         peer: Peer
         if endpoint.startswith("unix:"):
             path = endpoint.removeprefix("unix:")
@@ -333,6 +350,8 @@ class FakeHub:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["FakeHub"]:
+        if sys.platform == "win32":
+            raise AssertionError("conftest.py leaves these tests out there")
         peers: list[LinePeer] = []
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
