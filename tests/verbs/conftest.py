@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.verbs.book import Book
 from tests.verbs.support import Box
 
 
@@ -14,3 +15,8 @@ def box() -> Iterator[Box]:
     folder = Path(tempfile.mkdtemp(prefix="sot-"))
     yield Box(folder)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return Book(tmp_path)

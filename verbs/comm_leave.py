@@ -1,0 +1,137 @@
+"""`comm-leave`: take a handle out of the address book (PROTOCOL Mail and address-book verbs, Cases).
+
+The registry row goes, under the registry lock; inbox and cursor stay. Leaving oneself also frees this
+session's self file, which the join wrote: with it the session would go on acting as a handle that it gave up.
+Exit 0 left, or nothing to leave; 1 FAILED or refused; 2 usage.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from filing.fresh_read import ReadFailed, error_text
+from filing.handles import is_handle
+from filing.outcome import bad_handle
+from filing.registry_row import Absent, Unreadable, read_row
+from filing.registry_write import NOT_UPDATED, Document, NotWritten, Unchanged, update_registry
+from topology.names import HostNameError, self_host
+from topology.paths import comm_home
+from verbs.address_book import FailedError, failed, lock_wait_s, not_written, registry_notes
+from verbs.identity import carried_row, held_by_another, not_this_rows
+from verbs.options import Options, run
+from verbs.self_slot import read_slot
+from verbs.terminal import one_line, say
+
+COMMAND = "comm-leave"
+UNREADABLE = "the registry could not be read; nothing was removed"
+_DOES = (
+    "Takes this session out of the address book, or with --name an orphan that a dead session left there.\n"
+    "Inboxes and what was read of them stay."
+)
+_EXAMPLE = """examples:
+  comm-leave                         this session
+  comm-leave --name MyRepo-old-lab   an orphan's row, and nothing else
+
+exit codes: 0 left, or nothing to leave; 1 FAILED or refused; 2 usage"""
+
+
+class Removal:
+    """Removes one row, unless it is bound to a row that this process is not: judged under the lock."""
+
+    def __init__(self, handle: str, row: str | None) -> None:
+        self.handle = handle
+        self.row = row
+        self.judged = False
+        self.holder: str | None = None
+
+    def write(self, document: Document) -> Document | None:
+        self.judged = True
+        agents = document["agents"]
+        self.holder = held_by_another(agents.get(self.handle), self.row)
+        if self.holder is not None or self.handle not in agents:
+            return None
+        del agents[self.handle]
+        return document
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    return run(COMMAND, lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    options = Options(COMMAND, _DOES, _EXAMPLE)
+    options.add_argument("--name", metavar="HANDLE", help="remove this handle's row")
+    given = options.parse_args(argv)
+    name = None if given.name is None else given.name.removeprefix("@")
+    if name is not None and not is_handle(name):
+        options.error(bad_handle(name).sentence)
+    try:
+        return _leave(name, os.environ)
+    except FailedError as error:
+        return failed(f"{error}; nothing was removed")
+
+
+def _leave(name: str | None, env: Mapping[str, str]) -> int:
+    try:
+        host = self_host(env)
+    except HostNameError as error:
+        raise FailedError(str(error)) from None
+    slot = read_slot(env, host)
+    own = env.get("SOT_COMM_NAME") or slot.names
+    handle = name or own
+    if handle is None:
+        if isinstance(slot.stands, ReadFailed):
+            raise FailedError(f"the self file {slot.path} could not be read ({slot.stands.why})")
+        say("Not joined: there is nothing to leave.")
+        return 0
+    home = comm_home(env)
+    there = read_row(home, handle)
+    if isinstance(there, Unreadable):
+        return failed(UNREADABLE, *registry_notes(home))
+    absent = isinstance(there, Absent)
+    if not absent:
+        removal = Removal(handle, carried_row(env))
+        answer = update_registry(home, removal.write, lock_wait_s(env), host=host)
+        if removal.holder is not None:
+            say(one_line(_held(removal, own=name is None)), error=True)
+            return 1
+        if isinstance(answer, NotWritten):
+            return _not_removed(answer, home, removal)
+        absent = isinstance(answer, Unchanged)  # another leave was first
+    return _say_left(handle, slot.path if handle == own == slot.names else None, absent=absent)
+
+
+def _held(removal: Removal, *, own: bool) -> str:
+    handle, holder = removal.handle, removal.holder or ""
+    if own:
+        return f"{COMMAND}: {not_this_rows(handle, holder, removal.row)}; nothing was removed"
+    return f"{COMMAND}: REFUSING to remove @{handle}: it is held by a row (row {holder}); nothing was removed"
+
+
+def _not_removed(answer: NotWritten, home: str, removal: Removal) -> int:
+    if answer.sentence == NOT_UPDATED and not removal.judged:
+        return failed(UNREADABLE, *registry_notes(home))
+    return not_written(answer)
+
+
+def _say_left(handle: str, self_file: str | None, *, absent: bool) -> int:
+    if self_file is not None:
+        try:
+            os.unlink(self_file)  # noqa: PTH108  # pathlib costs start-up time
+        except FileNotFoundError:
+            pass  # another leave was first
+        except OSError as error:
+            return failed(
+                f"@{handle} has no registry row any more, but the self file {self_file} still names it and "
+                f"could not be removed ({error_text(error)})"
+            )
+    if absent:
+        say(f"@{handle} is not in the registry: there is nothing to remove.")
+    else:
+        say(f"@{handle} is removed from the registry; its inbox and read cursor stay.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
