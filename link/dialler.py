@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import random
 import secrets
 from collections.abc import Coroutine, Iterator, Mapping
@@ -12,7 +13,7 @@ from wire.admission import ROLE_LINK, hello_payload
 from wire.closing import CloseReason
 from wire.connection import Connection, FrameSink
 from wire.frames import Frame
-from wire.limits import DRAIN_S, HELLO_DEADLINE_S, RECONNECT_RESET_S
+from wire.limits import HELLO_DEADLINE_S, RECONNECT_RESET_S
 from wire.server import wait_until
 from wire.session import DialledSession, HelloRefusedError, Op, Session
 from wire.transports.dial import dial
@@ -41,6 +42,7 @@ class Dialler:
         self.session: DialledSession | None = None
         self.down_why = "not connected yet"
         self.hub_host = ""  # as the hub's greeting names it
+        self.finish_by = math.inf  # loop time, for what is being filed when `keep` is told to stop
         self._self_host = self_host
         self._endpoint = endpoint
         self._ops = ops
@@ -49,7 +51,7 @@ class Dialler:
         self._instance = secrets.token_hex(8)
         self._tasks: asyncio.TaskGroup | None = None
         self._idle = asyncio.Event()
-        self._running = 0
+        self._work: set[asyncio.Task[None]] = set()
         self._said = ""
 
     # Owner of the sessions
@@ -60,9 +62,10 @@ class Dialler:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None  # noqa: S101  # sessions exist only inside `keep`
-        self._running += 1
         self._idle.clear()
-        self._tasks.create_task(work).add_done_callback(self._work_done)
+        task = self._tasks.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work_done)
 
     def answered(self, session: Session, frame: Frame) -> None:
         """Ignore a `res` that nobody asked for, or that comes too late."""
@@ -73,15 +76,20 @@ class Dialler:
 
     # The link's life
 
-    async def keep(self, stop: asyncio.Event, *, drain_s: float = DRAIN_S) -> None:
-        """Hold the link until `stop` is set, then answer what is being filed, within `drain_s`, and close."""
+    async def keep(self, stop: asyncio.Event) -> None:
+        """Hold the link until `stop` is set; then answer what is being filed, until `finish_by`, and close.
+
+        What is not answered by then is cancelled.
+        """
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             holding = tasks.create_task(self._hold(), name="link")
             await stop.wait()
             session = self.session
             holding.cancel()
-            await self._finish(session, drain_s)
+            await self._finish(session)
+            for task in self._work:
+                task.cancel()
 
     async def _hold(self) -> None:
         backoff = Backoff()
@@ -157,9 +165,9 @@ class Dialler:
                     session.sweep(now, self._sweep_s)
                 due = now + self._sweep_s
 
-    async def _finish(self, session: DialledSession | None, drain_s: float) -> None:
-        if self._running:
-            await wait_until(self._idle, asyncio.get_running_loop().time() + drain_s)
+    async def _finish(self, session: DialledSession | None) -> None:
+        if self._work:
+            await wait_until(self._idle, self.finish_by)
         if session is None:
             return
         session.close(CloseReason.SHUTDOWN)
@@ -169,9 +177,9 @@ class Dialler:
         except TimeoutError:
             session.connection.abort(CloseReason.SHUTDOWN)
 
-    def _work_done(self, _task: asyncio.Task[None]) -> None:
-        self._running -= 1
-        if not self._running:
+    def _work_done(self, task: asyncio.Task[None]) -> None:
+        self._work.discard(task)
+        if not self._work:
             self._idle.set()
 
     def _say_down(self, why: str, delay_s: float) -> None:

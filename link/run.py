@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+from contextlib import suppress
 
 from filing.filer import Filer, FilerSettings, TopologyState
 from link.dialler import Dialler
@@ -11,6 +12,7 @@ from link.service import LinkService, ping
 from link.settings import LinkSettings
 from topology.endpoints import UnixEndpoint
 from topology.model import Topology
+from wire.limits import DRAIN_S, DRAIN_TOTAL_S
 from wire.runtime import say
 from wire.server import Server
 from wire.session import PING
@@ -41,6 +43,8 @@ async def hold_link(settings: LinkSettings, topology: Topology | None, stop: asy
     service = LinkService(settings.self_host, topology.sha256 if topology is not None else "", desk)
     server = Server(settings.self_host, service, ids=ids, limits=settings.server)
     let_go = asyncio.Event()
+    end_by: float | None = None  # loop time, once told to stop
+    loop = asyncio.get_running_loop()
     try:
         async with server.running():
             try:
@@ -56,10 +60,14 @@ async def hold_link(settings: LinkSettings, topology: Topology | None, stop: asy
                 tasks.create_task(dialler.keep(let_go), name="keep the link")
                 say("ready")
                 await stop.wait()
+                dialler.finish_by = loop.time() + DRAIN_S
+                end_by = loop.time() + DRAIN_TOTAL_S
                 desk.draining = True
                 # The link stays up meanwhile: what was handed on to the hub is answered over it.
                 await server.drain()
                 let_go.set()
     finally:
-        await filer.close()
+        with suppress(TimeoutError):  # a filing whose end is not known: a flush that hangs, a long lock wait
+            async with asyncio.timeout_at(end_by):
+                await filer.close()
     return 0

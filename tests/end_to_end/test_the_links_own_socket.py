@@ -296,3 +296,24 @@ async def test_a_hub_that_never_answers_holds_up_no_exit_of_a_link(fleet: Fleet)
         link.signal(signal.SIGTERM)
         assert await exit_code(link) == 0
     assert "Traceback" not in fleet.box("box").log()
+
+
+async def test_a_held_inbox_lock_holds_up_no_exit_of_a_link(fleet: Fleet) -> None:
+    """Neither as an offer nor as its own box's mail; here the lock is waited for ten minutes."""
+    hub = hub_in(fleet)
+    box = fleet.box("box")
+    box.register("held")
+    link = fleet.start_link("box", hub.ws)
+    fleet.wait_linked(HUB, ["box"])
+    async with open_peers() as peers:
+        sender, inside = await peers.client(hub.unix), await peers.client(box.endpoint)
+        with box.inbox_lock("held"):
+            asked = await sender.send("comm.file", mail("held"))
+            await inside.send("comm.file", mail("held"))
+            await until(lambda: hub.status()["links"][0]["offers"] == 1, "the offer is out")
+            assert await inside.ask("ping", {}) == OK
+            link.signal(signal.SIGTERM)
+            assert await exit_code(link) == 0
+            assert (await sender.answer_to(asked, "comm.file"))["code"] == "no_answer"
+    assert box.inbox("held") == []
+    assert "Traceback" not in box.log()
