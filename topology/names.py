@@ -2,7 +2,10 @@
 
 import os
 import sys
-from collections.abc import Mapping
+
+TYPE_CHECKING = False  # `typing` would cost a send more than all the rest of this module
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _REST = _FIRST | frozenset("._-")
@@ -27,7 +30,7 @@ def declared_host(override: str | None, hostname: str) -> str | None:
     return hostname.strip().split(".", 1)[0].lower() or None
 
 
-def self_host(env: Mapping[str, str] | None = None) -> str:
+def self_host(env: "Mapping[str, str] | None" = None) -> str:
     """Return this box's name, by `$SOT_SELF_HOST` in `env` (default: os.environ) or the machine's host name.
 
     Raises HostNameError when neither gives one (WIRE section 7).

@@ -9,10 +9,13 @@ another folder for each working directory. Light on purpose: `verbs/` imports th
 
 import os
 import sys
-from collections.abc import Mapping
+
+TYPE_CHECKING = False  # `typing` would cost a send more than all the rest of this module
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
-def runtime_folder(env: Mapping[str, str]) -> str:
+def runtime_folder(env: "Mapping[str, str]") -> str:
     r"""Return the sockets' folder: `$XDG_RUNTIME_DIR/sot`, else `/run/user/<uid>/sot`, else a temporary one.
 
     The second is taken only where `/run/user/<uid>` exists. The third is `<temp folder>/sot-<uid>`; on
@@ -31,17 +34,17 @@ def runtime_folder(env: Mapping[str, str]) -> str:
     return os.path.join(env.get("TMPDIR") or "/tmp", f"sot-{uid}")  # noqa: S108  # whoever makes it makes it 0700
 
 
-def hub_socket(env: Mapping[str, str]) -> str:
+def hub_socket(env: "Mapping[str, str]") -> str:
     """Return the path of the socket that a hub serves its own box on."""
     return os.path.join(runtime_folder(env), "hub.sock")
 
 
-def link_socket(env: Mapping[str, str]) -> str:
+def link_socket(env: "Mapping[str, str]") -> str:
     """Return the path of the socket that a link serves its own box on."""
     return os.path.join(runtime_folder(env), "link.sock")
 
 
-def config_folder(env: Mapping[str, str]) -> str:
+def config_folder(env: "Mapping[str, str]") -> str:
     r"""Return the folder of hosts.toml and the tokens: `$XDG_CONFIG_HOME/sot`, else `~/.config/sot`.
 
     On Windows it is `%LOCALAPPDATA%\sot\config`.
@@ -51,7 +54,7 @@ def config_folder(env: Mapping[str, str]) -> str:
     return os.path.join(_absolute(env, "XDG_CONFIG_HOME") or os.path.join(_home(env), ".config"), "sot")
 
 
-def hosts_file(env: Mapping[str, str]) -> tuple[str, bool]:
+def hosts_file(env: "Mapping[str, str]") -> tuple[str, bool]:
     """Return the path of hosts.toml, and whether `$SOT_HOSTS` named it: a named file has to be there."""
     named = env.get("SOT_HOSTS")
     if named:
@@ -59,17 +62,17 @@ def hosts_file(env: Mapping[str, str]) -> tuple[str, bool]:
     return os.path.join(config_folder(env), "hosts.toml"), False
 
 
-def comm_home(env: Mapping[str, str]) -> str:
+def comm_home(env: "Mapping[str, str]") -> str:
     """Return the comm folder: `$SOT_COMM_HOME`, else `~/.sot-comm`."""
     return env.get("SOT_COMM_HOME") or os.path.join(_home(env), ".sot-comm")
 
 
-def _absolute(env: Mapping[str, str], variable: str) -> str | None:
+def _absolute(env: "Mapping[str, str]", variable: str) -> str | None:
     value = env.get(variable, "")
     return value if os.path.isabs(value) else None
 
 
-def _home(env: Mapping[str, str]) -> str:
+def _home(env: "Mapping[str, str]") -> str:
     if sys.platform == "win32":
         return env.get("USERPROFILE") or env.get("HOME") or os.path.expanduser("~")
     if env.get("HOME"):
@@ -82,5 +85,5 @@ def _home(env: Mapping[str, str]) -> str:
         return "/"  # a container's made-up uid has no entry; container engines set HOME to the same
 
 
-def _local_app_data(env: Mapping[str, str]) -> str:
+def _local_app_data(env: "Mapping[str, str]") -> str:
     return env.get("LOCALAPPDATA") or os.path.join(_home(env), "AppData", "Local")
