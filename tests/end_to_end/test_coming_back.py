@@ -1,5 +1,6 @@
 """A hub that stops or dies, links that come back, and hellos that are refused (WIRE sections 3 and 6)."""
 
+import asyncio
 import signal
 import sys
 
@@ -135,3 +136,29 @@ def test_a_second_daemon_on_the_same_socket_is_refused_with_the_holders_pid(flee
     with pytest.raises(DaemonFailedError, match=f"held by pid {hub.daemon.pid}"):
         fleet.start_link("box", hub.ws, "--listen", hub.unix)
     assert fleet.ask(HUB, "ping", {}) == OK
+
+
+@pytest.mark.parametrize(
+    ("status", "at_the_cap"), [("401 Unauthorized", True), ("503 Service Unavailable", False)]
+)
+async def test_an_upgrade_that_is_answered_401_waits_at_the_cap(
+    fleet: Fleet, status: str, at_the_cap: bool
+) -> None:
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        upgrades.append(status)
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    upgrades: list[str] = []
+    server = await asyncio.start_server(answered, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        log = fleet.start_link("box", f"ws://127.0.0.1:{port}/").log
+        await until(lambda: "link down" in log.read_text(), "the link is down")
+        assert f"HTTP {status[:3]}" in log.read_text()
+        assert (AT_THE_CAP in log.read_text()) == at_the_cap
+        if at_the_cap:
+            assert len(upgrades) == 1
+        assert fleet.ask("box", "ping", {}) == OK
