@@ -71,7 +71,7 @@ def test_with_calls_that_fail_the_one_dead_end_is_a_marker_that_names_its_own_cr
 
 @pytest.mark.parametrize("other", [ELSEWHERE, OTHER_NAMESPACE, UNPROVING], ids=str)
 def test_a_process_that_cannot_be_judged_from_here_is_never_forced(other: Box) -> None:
-    """Only its own kind reclaims its lock: itself, or who comes after it; without proof fields nobody does."""
+    """Only its own kind reclaims its lock: itself, or its next life; without proof fields nobody does."""
     model = Model(HERE, other, takes=2, restarts=1, faults=1)
     worlds = search(f"beside {other}", model)
     first_life, second_life = model.generations, model.generations + 1  # slot 1's
