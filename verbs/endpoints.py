@@ -52,6 +52,16 @@ def reach(named: str | None, env: Mapping[str, str], deadline: float) -> tuple[s
     return derived, _dial_known(derived, deadline)
 
 
+def reach_filer(env: Mapping[str, str], deadline: float) -> tuple[str, Channel]:
+    """Return who files for this box's comm folder where a command may not: its own daemon, else the relay
+    endpoint (PROTOCOL Delivery, route 1). Raises as `reach` does.
+    """
+    for endpoint in own_endpoints(env):
+        if channel := _dial_own(endpoint, deadline):
+            return endpoint, channel
+    return reach(None, env, deadline)
+
+
 def own_endpoints(env: Mapping[str, str]) -> tuple[str, ...]:
     """Return where this box's own daemons serve, the link's first: its hub may be elsewhere."""
     if sys.platform == "win32":

@@ -33,13 +33,14 @@ def hello_frame(self_host: str, name: str) -> bytes:
     )
 
 
-def comm_file_frame(sender: str, to: str, text: str) -> bytes:
+def comm_file_frame(sender: str, to: str, text: str, *, broadcast: bool = False) -> bytes:
     """Return the request to file one message (WIRE section 5)."""
     return _frame(
         REQUEST_ID,
         COMM_FILE,
         f'{{"from":{_text(sender, "the sender")},"to":{_text(to, "the recipient")},'
-        f'"text":{_text(text, "the message")},"broadcast":false,"forwarded":false}}',
+        f'"text":{_text(text, "the message")},"broadcast":{"true" if broadcast else "false"},'
+        f'"forwarded":false}}',
     )
 
 

@@ -1,4 +1,8 @@
-"""Who is sending: the handle this process acts as (PROTOCOL "Layout", self files; WIRE section 8)."""
+"""Who this process is: the handle it acts as, the row it carries, and whether the handle is its own (PROTOCOL
+Layout, self files; Cases, "A handle a row holds"; WIRE section 8).
+
+Every verb asks here and nowhere else, so that what is judged of an identity is judged for all of them.
+"""
 
 import os
 from _collections_abc import Mapping  # collections.abc under the name that is loaded already
@@ -9,8 +13,20 @@ from topology.paths import comm_home
 NO_ROW = "nopane"  # the slot of a process outside any row
 
 
+TYPE_CHECKING = False  # a type checker takes it for true; `typing` costs start-up time
+if TYPE_CHECKING:
+    from verbs.project import Project
+
+
 class NoIdentityError(Exception):
-    """This process has no handle; str() says why and how to give one."""
+    """This process has no handle. `why`, and as str() a sender's line, which says how to give one."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"no sender: {why}; join first (comm-join), or give --from NAME, or set SOT_COMM_NAME; "
+            "nothing was sent"
+        )
+        self.why = why
 
 
 class Identity:
@@ -39,22 +55,43 @@ class SelfFile:
 def identify(named: str | None, env: Mapping[str, str]) -> Identity:
     """Return who this process acts as: `named` (`--from`), `$SOT_COMM_NAME`, else this slot's self file.
 
-    Raises NoIdentityError.
+    A self file that names another project's session gives no handle. Raises NoIdentityError.
     """
     if handle := named or env.get("SOT_COMM_NAME"):
         return Identity(handle)
     path = self_file_path(env)
     try:
         with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123  # pathlib costs start-up time
-            handle = SelfFile(file.read()).handle
+            told = SelfFile(file.read())
     except FileNotFoundError:
-        raise NoIdentityError(_no_sender(f"there is no {path}")) from None
+        raise NoIdentityError(f"there is no {path}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise NoIdentityError(_no_sender(f"{path} could not be read: {why}")) from None
-    if not handle:
-        raise NoIdentityError(_no_sender(f"line 1 of {path} is empty"))
-    return Identity(handle, path)
+        raise NoIdentityError(f"{path} could not be read: {why}") from None
+    if not told.handle:
+        raise NoIdentityError(f"line 1 of {path} is empty")
+    if claim := _another_project(told):
+        raise NoIdentityError(f"{path} names @{told.handle}, {claim}")
+    return Identity(told.handle, path)
+
+
+def _another_project(told: SelfFile) -> str | None:
+    """Say that a self file is another project's than the working folder's, None where it is not.
+
+    A row's slot comes from the environment and the shared one is written by every shell, so a file is looked
+    at each time it is read. `root=` decides, `repo=` for an older file; one with neither is no evidence.
+    """
+    if not told.root and not told.repo:
+        return None
+    from verbs.project import project_here
+
+    try:
+        here = project_here()
+    except OSError as error:
+        raise NoIdentityError(f"the working folder cannot be told: {error.strerror}") from None
+    if told.root:
+        return None if told.root == here.root else f"claimed for root={told.root}, and this is {here.root}"
+    return None if told.repo == here.repo else f"claimed for repo={told.repo}, and this is {here.repo}"
 
 
 def self_file_path(env: Mapping[str, str]) -> str:
@@ -64,7 +101,7 @@ def self_file_path(env: Mapping[str, str]) -> str:
     try:
         host = self_host(env)
     except HostNameError as error:
-        raise NoIdentityError(_no_sender(str(error))) from None
+        raise NoIdentityError(str(error)) from None
     slot = env.get("SOT_WORKSPACE_ID") or NO_ROW
     return os.path.join(comm_home(env), "self", f"{host}__{slot}.txt")  # noqa: PTH118  # as above
 
@@ -100,8 +137,23 @@ def not_this_rows(handle: str, holder: str, carried: str | None) -> str:
     )
 
 
-def _no_sender(why: str) -> str:
-    return (
-        f"no sender: {why}; join first (comm-join), or give --from NAME, or set SOT_COMM_NAME; "
-        "nothing was sent"
-    )
+def not_its_own(
+    handle: str, agents: Mapping[str, object], here: "Project", carried: str | None
+) -> str | None:
+    """Say why this process may not act as `handle`, None where it may: the one gate of sends and stamps.
+
+    The handle has a row among `agents`, no other workspace row holds it, and it was joined from this project,
+    or from an unknown one. An ancestry check would stand here, before the others (PROTOCOL Cases).
+    """
+    if handle not in agents:
+        return f"your identity @{handle} has no registry row; reclaim it with comm-join --name {handle}"
+    entry = agents[handle]
+    if holder := held_by_another(entry, carried):
+        return not_this_rows(handle, holder, carried)
+    root = entry.get("root") if isinstance(entry, dict) else None
+    if root and root != here.root:
+        return (
+            f"your identity @{handle} is registered for another project ({root}), and this is {here.root}; "
+            f"reclaim it with comm-join --name {handle}"
+        )
+    return None

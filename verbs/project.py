@@ -3,16 +3,24 @@
 import os
 import sys
 
-from filing.value import Value
-
 _GIT = ".git"  # a folder, or in a worktree a file
 
 
-class Project(Value):
-    """`root` is canonical: absolute, with no link in it. `repo` is its folder's name."""
+class Project:
+    """`root` is canonical: absolute, with no link in it. `repo` is its folder's name.
 
-    root: str
-    repo: str
+    By hand, since every send by a self file makes one, and `filing.value` costs start-up time.
+    """
+
+    __slots__ = ("repo", "root")
+    __hash__ = None  # type: ignore[assignment]  # compared, never a key
+
+    def __init__(self, root: str, repo: str) -> None:
+        self.root = root
+        self.repo = repo
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Project) and (self.root, self.repo) == (other.root, other.repo)
 
 
 def project_here() -> Project:

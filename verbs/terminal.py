@@ -1,22 +1,28 @@
 """Lines for the person or the program that ran a command. No line costs a traceback."""
 
+import errno
 import os
 import sys
 
 
-def say(line: str, *, error: bool = False) -> None:
-    """Write one line to standard output, or to standard error. A reader that has gone is no error."""
+def say(line: str, *, error: bool = False) -> OSError | None:
+    """Write one line to standard output, or to standard error; return what kept it from being written.
+
+    Most callers ignore that: what they did is done, whether or not somebody reads of it.
+    """
     stream = sys.stderr if error else sys.stdout
     if stream is None:  # the descriptor was closed before we started
-        return
+        return OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
         try:
             stream.write(line + "\n")
         except UnicodeEncodeError:
             stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
         stream.flush()
-    except OSError:
+    except OSError as unwritten:
         _discard(2 if error else 1)
+        return unwritten
+    return None
 
 
 def one_line(text: str) -> str:
@@ -24,6 +30,22 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(" " if _is_control(character) else character for character in text)
+
+
+def without_controls(text: str) -> str:
+    """Return a text of any lines with an escape for each control character: it cannot drive a terminal.
+
+    Line ends and tabs stay. A CR LF is a line end; a CR alone would let one line cover another.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escaped(character) for character in text.replace("\r\n", "\n"))
+
+
+def _escaped(character: str) -> str:
+    if character in "\n\t" or not _is_control(character):
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def _is_control(character: str) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verbs.support import Box, failed, filed
+from tests.verbs.support import ROOT, Box, failed, filed
 from verbs import comm_relay
 from verbs.identity import (
     NoIdentityError,
@@ -88,7 +88,7 @@ def test_a_box_without_a_name_has_no_self_file(env: dict[str, str], monkeypatch:
 
 def test_who_sent_it_reaches_the_daemon(box: Box, env: dict[str, str]) -> None:
     path = str(box.folder / "mine.txt")
-    pin(path, "MyRepo-lab\nrepo=MyRepo\n")
+    pin(path, f"MyRepo-lab\nrepo={ROOT.name}\n")
     with box.daemon() as daemon:
         assert box.relay("send", "@h", "hi", SOT_COMM_SELF_FILE=path) == filed()
         assert box.relay("send", "@h", "hi", "--from", "other", SOT_COMM_SELF_FILE=path) == filed()

@@ -327,15 +327,17 @@ def test_a_send_on_a_unix_socket_imports_next_to_nothing(box: Box) -> None:
         "verbs.fast_json",
         "verbs.frames",
         "verbs.identity",
+        "verbs.sending",
         "verbs.terminal",
         "verbs.unix",
+        "verbs.words",
         "wire",
         "wire.limits",
     }
 
 
 def test_the_window_is_one_deadline_for_everything(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    from verbs import comm_relay
+    from verbs import comm_relay, sending
     from verbs.client import Channel, NoAnswer, Verdict
 
     deadlines: list[float] = []
@@ -349,7 +351,7 @@ def test_the_window_is_one_deadline_for_everything(box: Box, monkeypatch: pytest
         return NoAnswer()
 
     monkeypatch.setattr(comm_relay, "reach", reach)
-    monkeypatch.setattr(comm_relay, "ask", ask)
+    monkeypatch.setattr(sending, "ask", ask)
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setenv("SOT_SELF_HOST", "boxa")
     for value, window_s in {"": 5.0, "0": 3.0, "0.5": 3.5, "10": 13.0}.items():

@@ -1,0 +1,161 @@
+"""What the verbs that send share: the message's text, the waits, one request to a daemon, the result's line
+(PROTOCOL Delivery, "The one result").
+"""
+
+import os
+import time
+from _collections_abc import Callable, Mapping  # collections.abc under the name that is loaded already
+
+from verbs.client import Accepted, Channel, NoAnswer, Refused, ask
+from verbs.endpoints import NoDaemonError, SilentError, UnusableEndpointError
+from verbs.frames import hello_frame, too_large
+from verbs.terminal import one_line, say
+from wire.limits import LOCK_WAIT_S, MAX_FRAME_BYTES, WINDOW_EXTRA_S
+
+INTERRUPTED = 130
+
+_LOCK_WAIT_VARIABLE = "SOT_INBOX_LOCK_WAIT_SECS"
+_LONGEST_WAIT_S = 3600
+
+Connect = Callable[[float], tuple[str, Channel]]
+
+
+class FailedError(Exception):
+    """A send that is FAILED; str() is the reason. `notes` are lines for a person, below it."""
+
+    def __init__(self, reason: str, notes: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.notes = notes
+
+
+class InterruptedSendError(FailedError):
+    """A person stopped it, and nothing is known of its end."""
+
+
+# The message
+
+
+def read_message(path: str) -> str:
+    """Return the text of a file, or of standard input. It is read only as far as a frame could hold it.
+
+    Raises FailedError.
+    """
+    name = "standard input" if path == "-" else path
+    try:
+        with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:  # start-up time
+            data = file.read(MAX_FRAME_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size  # 0 for a pipe
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise FailedError(f"{name} could not be read: {why}; nothing was sent") from None
+    if len(data) > MAX_FRAME_BYTES:
+        known = f"is {size} bytes" if size > MAX_FRAME_BYTES else f"is more than {MAX_FRAME_BYTES} bytes"
+        raise FailedError(too_large(known))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FailedError(f"{name} is not UTF-8 at byte {error.start}; nothing was sent") from None
+
+
+# The waits
+
+
+def seconds(env: Mapping[str, str], variable: str, default: float) -> float | str:
+    """Return a wait that the environment may move, or the sentence that says why it cannot be used.
+
+    The same range and sentence as the daemons' `wire.settings`, which is too much to import.
+    """
+    text = env.get(variable, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= _LONGEST_WAIT_S:
+        return f"{variable} is {text!r}; it takes a number from 0 to {_LONGEST_WAIT_S}"
+    return value
+
+
+def lock_wait_s(env: Mapping[str, str]) -> float:
+    """Return how long an inbox lock is waited for. Raises FailedError."""
+    wait_s = seconds(env, _LOCK_WAIT_VARIABLE, LOCK_WAIT_S)
+    if isinstance(wait_s, str):
+        raise FailedError(f"{wait_s}; nothing was sent")
+    return wait_s
+
+
+def window_s(env: Mapping[str, str]) -> float:
+    """Return how long a daemon's answer is waited for: the lock wait and 3 s. Raises FailedError."""
+    return lock_wait_s(env) + WINDOW_EXTRA_S
+
+
+# The request
+
+
+def hello(env: Mapping[str, str], sender: str) -> bytes:
+    """Return this process's hello. Raises FailedError, UnsendableError."""
+    from topology.names import HostNameError, self_host
+
+    try:
+        return hello_frame(self_host(env), sender)
+    except HostNameError as error:
+        raise FailedError(f"{error}; nothing was sent") from None
+
+
+def ask_daemon(connect: Connect, frames: tuple[bytes, bytes], op: str, wait_s: float) -> dict[str, object]:
+    """Ask one daemon, once, and return its answer, which was ok. Raises FailedError.
+
+    An interrupt before a byte left is passed on: nothing was sent.
+    """
+    deadline = time.monotonic() + wait_s
+    try:
+        endpoint, channel = connect(deadline)
+    except (NoDaemonError, UnusableEndpointError) as error:
+        raise FailedError(str(error)) from None
+    except SilentError as error:
+        raise FailedError(_did_not_answer(error.endpoint, error.words)) from None
+    try:
+        match ask(channel, frames, op, deadline):
+            case Accepted(payload):
+                return payload
+            case Refused(reason):
+                raise FailedError(reason)
+            case NoAnswer():
+                raise FailedError(_did_not_answer(endpoint, channel.words))
+    except KeyboardInterrupt:
+        if not channel.sent:
+            raise
+        raise InterruptedSendError(
+            "interrupted before an answer came; the request was sent, so nothing is known of its end"
+        ) from None
+    finally:
+        channel.close()
+
+
+def _did_not_answer(endpoint: str, words: str) -> str:
+    sentence = f"the daemon did not answer at {endpoint}"
+    words = words.strip()
+    return f"{sentence}: {words}" if words else sentence
+
+
+# The result
+
+
+def handle_shown(to: str) -> str:
+    """Return what the result's line calls a receiver."""
+    return one_line(f"@{to}")
+
+
+def say_filed(to: str, *, own_append: bool = False) -> None:
+    """Say the one good result; a command's own append prints it indented."""
+    say(f"{'  ' if own_append else ''}filed -> {handle_shown(to)}")
+
+
+def say_failed(target: str, error: Exception) -> int:
+    """Say the other result, and return its exit code."""
+    say(f"FAILED -> {target}: {one_line(str(error))}", error=True)
+    if isinstance(error, FailedError):
+        for note in error.notes:
+            say(f"  {one_line(note)}", error=True)
+    return INTERRUPTED if isinstance(error, InterruptedSendError) else 1
