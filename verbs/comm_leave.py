@@ -17,7 +17,7 @@ from filing.registry_write import NOT_UPDATED, Document, NotWritten, Unchanged, 
 from topology.names import HostNameError, self_host
 from topology.paths import comm_home
 from verbs.address_book import FailedError, failed, lock_wait_s, not_written, registry_notes
-from verbs.identity import carried_row, held_by_another, not_this_rows
+from verbs.identity import NoIdentityError, carried_row, held_by_another, identify, not_this_rows
 from verbs.options import Options, run
 from verbs.self_slot import read_slot
 from verbs.terminal import one_line, say
@@ -78,12 +78,15 @@ def _leave(name: str | None, env: Mapping[str, str]) -> int:
     except HostNameError as error:
         raise FailedError(str(error)) from None
     slot = read_slot(env, host)
-    own = env.get("SOT_COMM_NAME") or slot.names
+    try:
+        own, why = identify(None, env).handle, ""
+    except NoIdentityError as error:
+        own, why = None, error.why
     handle = name or own
     if handle is None:
         if isinstance(slot.stands, ReadFailed):
             raise FailedError(f"the self file {slot.path} could not be read ({slot.stands.why})")
-        say("Not joined: there is nothing to leave.")
+        say(one_line(f"Not joined: {why}. There is nothing to leave."))
         return 0
     home = comm_home(env)
     there = read_row(home, handle)

@@ -14,7 +14,7 @@ from typing import Any
 
 from filing.comm_folder import CommFolder
 from filing.cursor import read_cursor
-from filing.fresh_read import ReadFailed
+from filing.fresh_read import ReadFailed, error_text
 from filing.handles import is_handle
 from filing.liveness import heartbeat_fresh
 from filing.private_file import read_private
@@ -85,13 +85,15 @@ def _main(argv: list[str] | None) -> int:
     mail = _unread(home, me) if me is not None and me in registry.agents else None
     path = os.path.join(home, REGISTRY_NAME)  # noqa: PTH118  # pathlib costs start-up time
     if given.as_json:
-        say(json.dumps({"registry": path, "agents": [_as_json(agent, mail) for agent in agents]}))
+        told = json.dumps({"registry": path, "agents": [_as_json(agent, mail) for agent in agents]})
     elif agents:
-        _say_table(agents)
-        _say_own(me, mail, agents)
+        told = "\n".join((*_table(agents), *_own_news(me, mail, agents)))
     else:
-        say(f"Nobody has joined yet ({clean(path)}). comm-join, run in a project's folder, joins it.")
-    return 0
+        told = f"Nobody has joined yet ({clean(path)}). comm-join, run in a project's folder, joins it."
+    unwritten = say(told)
+    if unwritten is None or isinstance(unwritten, BrokenPipeError):  # a reader that has seen enough
+        return 0
+    return failed(f"the list could not be written: {error_text(unwritten)}")
 
 
 def _me(registry: Listing, env: Mapping[str, str]) -> str | None:
@@ -156,12 +158,11 @@ def _as_json(agent: Agent, mail: int | None) -> dict[str, Any]:
 # The table
 
 
-def _say_table(agents: list[Agent]) -> None:
+def _table(agents: list[Agent]) -> list[str]:
     terminal = is_terminal(sys.stdout)
     columns = shutil.get_terminal_size().columns if terminal else None
     rows = [[Cell(text, _BOLD) for text in _HEADER], *(_cells(agent) for agent in agents)]
-    for line in lines(rows, columns, coloured=terminal and wants_colour(os.environ, sys.platform)):
-        say(line)
+    return lines(rows, columns, coloured=terminal and wants_colour(os.environ, sys.platform))
 
 
 def _cells(agent: Agent) -> list[Cell]:
@@ -201,11 +202,15 @@ def _unread(home: str, me: str) -> int | None:
     return unread(inbox, cursor, me, counts_for_the_shell).count
 
 
-def _say_own(me: str | None, mail: int | None, agents: list[Agent]) -> None:
+def _own_news(me: str | None, mail: int | None, agents: list[Agent]) -> list[str]:
     if me is not None and not any(agent.me for agent in agents):
-        say(f"\nThis session is @{clean(me)}, which has no row: comm-join --name {clean(me)} takes it back")
-    elif me is not None and mail:
-        say(f"\n{mail} unread for @{clean(me)}: comm-poll shows {'it' if mail == 1 else 'them'}")
+        return [
+            "",
+            f"This session is @{clean(me)}, which has no row: comm-join --name {clean(me)} takes it back",
+        ]
+    if me is not None and mail:
+        return ["", f"{mail} unread for @{clean(me)}: comm-poll shows {'it' if mail == 1 else 'them'}"]
+    return []
 
 
 if __name__ == "__main__":

@@ -58,7 +58,9 @@ class Book:
     def command(self, verb: str, *args: str) -> list[str]:
         return [sys.executable, "-W", "error", "-m", f"verbs.{verb}", *args]
 
-    def start(self, verb: str, *args: str, cwd: Path | None = None, **env: str) -> "subprocess.Popen[bytes]":
+    def start(
+        self, verb: str, *args: str, cwd: Path | str | None = None, **env: str
+    ) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             self.command(verb, *args),
             cwd=cwd or self.project(),
@@ -68,7 +70,7 @@ class Book:
             stderr=subprocess.PIPE,
         )
 
-    def run(self, verb: str, *args: str, cwd: Path | None = None, **env: str) -> Result:
+    def run(self, verb: str, *args: str, cwd: Path | str | None = None, **env: str) -> Result:
         return ended(self.start(verb, *args, cwd=cwd, **env))
 
     def write(self, agents: Mapping[str, Any], **members: Any) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from verbs import project
 from verbs.project import Project, project_here, project_of, raw_host
 
 
@@ -48,5 +47,5 @@ def test_the_raw_host_is_the_first_label_with_its_case_kept(monkeypatch: pytest.
     class System:
         nodename = "MyBox.Lab.example\n"
 
-    monkeypatch.setattr(project.os, "uname", System)
+    monkeypatch.setattr(os, "uname", System)
     assert raw_host() == "MyBox"
