@@ -127,13 +127,20 @@ def _open_or_create(path: str, calls: FileCalls) -> int:
 
 def _create(path: str, calls: FileCalls) -> int:
     fd = calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    if sys.platform != "win32":
-        try:
-            os.fchmod(fd, FILE_MODE)  # the umask may have taken the owner's own bits
-        except OSError:
-            _close_quietly(fd, calls)
-            raise
+    try:
+        give_owner_bits(fd, FILE_MODE)
+    except OSError:
+        _close_quietly(fd, calls)
+        raise
     return fd
+
+
+def give_owner_bits(made: int | str, mode: int) -> None:
+    """The umask may have taken them from a file or folder that was just made. It gives no more than was asked
+    for, so that there is nothing else to change; FAT, which changes no mode at all, is left alone.
+    """
+    if sys.platform != "win32" and os.stat(made).st_mode & mode != mode:
+        os.chmod(made, mode)
 
 
 def _told_apart(path: str) -> UnfitFileError | None:
@@ -182,6 +189,5 @@ def make_private_folder(path: str, calls: FileCalls = SYSTEM_FILES) -> None:
         os.mkdir(path, FOLDER_MODE)
     except FileExistsError:
         return
-    if sys.platform != "win32":
-        os.chmod(path, FOLDER_MODE)
+    give_owner_bits(path, FOLDER_MODE)
     calls.flush_folder(parent or ".")

@@ -7,7 +7,14 @@ import stat
 import sys
 from typing import Final
 
-from filing.comm_folder import FILE_MODE, SYSTEM_FILES, FileCalls, UnfitFileError, make_private_folder
+from filing.comm_folder import (
+    FILE_MODE,
+    SYSTEM_FILES,
+    FileCalls,
+    UnfitFileError,
+    give_owner_bits,
+    make_private_folder,
+)
 from filing.fresh_read import ReadCalls
 
 _BLOCK_BYTES: Final = 1024 * 1024
@@ -104,8 +111,7 @@ def write_new(path: str, data: bytes, calls: FileCalls = SYSTEM_FILES) -> None:
     """
     fd = calls.open(path, _NEW_FILE_FLAGS, FILE_MODE)
     try:
-        if sys.platform != "win32":
-            os.fchmod(fd, FILE_MODE)  # the umask may have taken the owner's own bits
+        give_owner_bits(fd, FILE_MODE)
         left = memoryview(data)
         while left:
             left = left[calls.write(fd, left) :]
