@@ -185,7 +185,10 @@ class LinePeer(Peer):
         try:
             line = await self.reader.readline()
         except ConnectionError:
-            line = b""
+            # A daemon that closes with bytes of ours unread resets; StreamReader then hides what came before.
+            buffer: bytearray = self.reader._buffer  # type: ignore[attr-defined]
+            line = bytes(buffer[: buffer.find(b"\n") + 1])
+            del buffer[: len(line)]
         if not line:
             raise PeerClosedError
         assert line.endswith(b"\n")
