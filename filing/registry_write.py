@@ -7,6 +7,7 @@ Everything here blocks, on the lock and on the disk: a daemon calls it from a th
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +16,7 @@ from filing.liveness import utc_stamp
 from filing.private_file import write_new
 from filing.registry import REGISTRY_NAME, RegistryUnreadable, parse_document
 from filing.registry_lock import RULED_WAIT_S, TOUCH_WAIT_S, LockNotTakenError, registry_lock
-from filing.registry_lock.lock import LockCalls
+from filing.registry_lock.lock import LockCalls, once_nobody_reads
 from filing.value import Value
 
 Document: TypeAlias = dict[str, Any]
@@ -55,7 +56,10 @@ class WriteCalls(LockCalls):
     """The system calls of a registry write, in one place so that a test can replace any of them."""
 
     def rename(self, source: str, target: str) -> None:
-        os.replace(source, target)
+        if sys.platform == "win32":
+            once_nobody_reads(lambda: os.replace(source, target))
+        else:
+            os.replace(source, target)
 
 
 SYSTEM_WRITE_CALLS: Final = WriteCalls()
@@ -114,6 +118,10 @@ def registry_text(document: Document) -> bytes:
 
 
 def _update(home: str, change: Callable[[Document], Document | None], calls: WriteCalls) -> WriteAnswer:
+    # What is read here is written back: an NFS client's memory of the folder may still name the registry that
+    # another host has replaced. The open of the file has words of its own for a folder that is gone.
+    with contextlib.suppress(OSError):
+        calls.reads.revalidate(home)
     data = read_fresh(os.path.join(home, REGISTRY_NAME), calls.reads)
     if data is None:
         return NotWritten(NOT_UPDATED, "it is missing")

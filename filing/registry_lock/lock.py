@@ -10,7 +10,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, assert_never
 
 from filing import platform
@@ -40,8 +40,8 @@ TOUCH_WAIT_S: Final = 1.0  # the best-effort stamps of last_seen
 HEARTBEAT_WAIT_S: Final = 0.0  # one try, which reclaims a dead holder's lock all the same
 
 _SHOWN_CHARACTERS: Final = 80
-_WINDOWS_UNLINK_WAIT_S: Final = 2.0
-_WINDOWS_UNLINK_POLL_S: Final = 0.005
+_READERS_WAIT_S: Final = 2.0
+_READERS_POLL_S: Final = 0.005
 
 
 class LockNotTakenError(Exception):
@@ -73,7 +73,7 @@ class LockCalls:
 
     def unlink(self, path: str) -> None:
         if sys.platform == "win32":
-            _unlink_when_nobody_reads(path)
+            once_nobody_reads(lambda: os.unlink(path))
         else:
             os.unlink(path)
 
@@ -363,17 +363,17 @@ def _shown(text: str) -> str:
     return cut if cut.isprintable() else ascii(cut)
 
 
-def _unlink_when_nobody_reads(path: str) -> None:
-    """Windows removes no file that a waiter is reading just then, and nothing there would clear a lock that
-    was left.
+def once_nobody_reads(change: Callable[[], None]) -> None:
+    """Windows neither removes nor replaces a file that somebody is reading just then. Reads are short; and
+    nothing there would clear a lock that was left.
     """
-    give_up_s = time.monotonic() + _WINDOWS_UNLINK_WAIT_S
+    give_up_s = time.monotonic() + _READERS_WAIT_S
     while True:
         try:
-            os.unlink(path)
+            change()
         except PermissionError:
             if time.monotonic() >= give_up_s:
                 raise
-            time.sleep(_WINDOWS_UNLINK_POLL_S)
+            time.sleep(_READERS_POLL_S)
         else:
             return

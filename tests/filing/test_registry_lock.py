@@ -15,8 +15,8 @@ import pytest
 from filing.comm_folder import FileCalls
 from filing.fresh_read import ReadCalls
 from filing.platform import process
-from filing.registry_lock import ClearAnswer, LockNotTakenError, clear, registry_lock
-from filing.registry_lock.lock import LockCalls, this_process
+from filing.registry_lock import ClearAnswer, LockNotTakenError, clear, lock, registry_lock
+from filing.registry_lock.lock import LockCalls, once_nobody_reads, this_process
 from filing.registry_lock.record import LOCK_NAME, UNKNOWN, Record, parse_record
 from tests.filing.support import on_posix
 from tests.support.parts import need
@@ -305,6 +305,30 @@ def test_the_wait_for_the_turn_counts_inside_the_deadline(home: Path) -> None:
     thread.join()
     assert "is held by boxb" in said[0]
     assert waiting.pauses == [0.0]
+
+
+# Windows, where a file that is being read stays
+
+
+def test_a_file_that_somebody_reads_is_removed_as_soon_as_nobody_does() -> None:
+    answers = [PermissionError, PermissionError, None]
+
+    def change() -> None:
+        if error := answers.pop(0):
+            raise error
+
+    once_nobody_reads(change)
+    assert answers == []
+
+
+def test_a_file_that_is_read_for_good_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_READERS_WAIT_S", 0.0)
+
+    def change() -> None:
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        once_nobody_reads(change)
 
 
 # Holders

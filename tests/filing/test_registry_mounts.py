@@ -25,7 +25,6 @@ from filing.registry_write import Document, NotWritten, Written, update_registry
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's mount command")
 
 
-
 @contextmanager
 def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
     if sys.platform == "linux" and os.geteuid() != 0:
