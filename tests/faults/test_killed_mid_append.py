@@ -1,5 +1,4 @@
 """Kill -9 before any system call of an append: the next filing leaves every line that was answered ok.
-in it.
 
 strace is attached to the daemon that files, and kills it as a thread enters its n-th call of one kind; n goes
 up until the send gets through. PROTOCOL Delivery, route 1.
