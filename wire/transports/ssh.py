@@ -82,12 +82,16 @@ class _SshProtocol(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's name
         if fd != 2:
-            # Not killed at once: ssh may still have to say on stderr why it ends.
+            # Not killed at once: ssh may still have to say on stderr why it ends. (On uvloop this comes only
+            # with ssh's exit, since its children hold a second copy of their ends.)
             self.connection.stream_ended()
 
     def connection_lost(self, exc: Exception | None) -> None:
         words = " ".join(self._stderr.decode(errors="replace").split())[-_STDERR_KEPT:]
-        code = self._process.get_returncode() if self._process is not None else None
+        code = None
+        if self._process is not None:
+            code = self._process.get_returncode()
+            self._process.close()  # it has ended; asyncio wants to be told
         error = exc
         if error is None and (words or code):
             error = ConnectionError(words or f"ssh ended with code {code}")
