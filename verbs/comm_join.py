@@ -42,7 +42,8 @@ _EXAMPLE = """examples:
   comm-join --expertise "files, rust-backend"      and say what it knows
   comm-join --name MyRepo-wt-rotation-lab          under a name of its own
 
-exit codes: 0 joined; 1 FAILED or refused; 2 usage; 3 the self file names another project"""
+exit codes: 0 joined; 1 FAILED or refused; 2 usage; 3 the self file names another project
+$SOT_LOCK_WAIT_SECS moves how long the registry lock is waited for (10 s)."""
 
 
 class Wish(Value):

@@ -8,6 +8,7 @@ Exit 0 left, or nothing to leave; 1 FAILED or refused; 2 usage.
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from filing.fresh_read import ReadFailed, error_text
 from filing.handles import is_handle
@@ -17,8 +18,9 @@ from filing.registry_write import NOT_UPDATED, Document, NotWritten, Unchanged, 
 from topology.names import HostNameError, self_host
 from topology.paths import comm_home
 from verbs.address_book import FailedError, failed, lock_wait_s, not_written, registry_notes
-from verbs.identity import NoIdentityError, carried_row, held_by_another, identify, not_this_rows
+from verbs.identity import NoIdentityError, carried_row, held_by_another, identify, not_its_own
 from verbs.options import Options, run
+from verbs.project import Project, project_here
 from verbs.self_slot import read_slot
 from verbs.terminal import one_line, say
 
@@ -32,26 +34,40 @@ _EXAMPLE = """examples:
   comm-leave                         this session
   comm-leave --name MyRepo-old-lab   an orphan's row, and nothing else
 
-exit codes: 0 left, or nothing to leave; 1 FAILED or refused; 2 usage"""
+exit codes: 0 left, or nothing to leave; 1 FAILED or refused; 2 usage
+$SOT_LOCK_WAIT_SECS moves how long the registry lock is waited for (10 s)."""
 
 
 class Removal:
-    """Removes one row, unless it is bound to a row that this process is not: judged under the lock."""
+    """Removes one row, judged under the lock. `here` is this session's project where it leaves as itself,
+    None where an orphan was named, which may be any project's.
 
-    def __init__(self, handle: str, row: str | None) -> None:
-        self.handle = handle
-        self.row = row
-        self.judged = False
-        self.holder: str | None = None
+    Another workspace row's handle stays in both cases: no daemon of this release rules on whether that row
+    has ended, and then the registry's binding refuses.
+    """
+
+    def __init__(self, handle: str, row: str | None, here: Project | None) -> None:
+        self._handle = handle
+        self._row = row
+        self._here = here
+        self.refusal: str | None = None
 
     def write(self, document: Document) -> Document | None:
-        self.judged = True
         agents = document["agents"]
-        self.holder = held_by_another(agents.get(self.handle), self.row)
-        if self.holder is not None or self.handle not in agents:
+        if self._handle not in agents:
             return None
-        del agents[self.handle]
+        self.refusal = self._judge(agents)
+        if self.refusal is not None:
+            return None
+        del agents[self._handle]
         return document
+
+    def _judge(self, agents: Mapping[str, Any]) -> str | None:
+        if self._here is not None:
+            return not_its_own(self._handle, agents, self._here, self._row)
+        holder = held_by_another(agents[self._handle], self._row)
+        held = f"REFUSING to remove @{self._handle}: it is held by a row (row {holder})"
+        return None if holder is None else held
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -94,28 +110,24 @@ def _leave(name: str | None, env: Mapping[str, str]) -> int:
         return failed(UNREADABLE, *registry_notes(home))
     absent = isinstance(there, Absent)
     if not absent:
-        removal = Removal(handle, carried_row(env))
+        removal = Removal(handle, carried_row(env), None if name else _project())
         answer = update_registry(home, removal.write, lock_wait_s(env), host=host)
-        if removal.holder is not None:
-            say(one_line(_held(removal, own=name is None)), error=True)
+        if removal.refusal is not None:
+            say(one_line(f"{COMMAND}: {removal.refusal}; nothing was removed"), error=True)
             return 1
         if isinstance(answer, NotWritten):
-            return _not_removed(answer, home, removal)
+            unreadable = answer.sentence == NOT_UPDATED
+            return failed(UNREADABLE, *registry_notes(home)) if unreadable else not_written(answer)
         absent = isinstance(answer, Unchanged)  # another leave was first
     return _say_left(handle, slot.path if handle == own == slot.names else None, absent=absent)
 
 
-def _held(removal: Removal, *, own: bool) -> str:
-    handle, holder = removal.handle, removal.holder or ""
-    if own:
-        return f"{COMMAND}: {not_this_rows(handle, holder, removal.row)}; nothing was removed"
-    return f"{COMMAND}: REFUSING to remove @{handle}: it is held by a row (row {holder}); nothing was removed"
-
-
-def _not_removed(answer: NotWritten, home: str, removal: Removal) -> int:
-    if answer.sentence == NOT_UPDATED and not removal.judged:
-        return failed(UNREADABLE, *registry_notes(home))
-    return not_written(answer)
+def _project() -> Project:
+    """Raises FailedError."""
+    try:
+        return project_here()
+    except OSError as error:
+        raise FailedError(f"the working folder cannot be told: {error_text(error)}") from None
 
 
 def _say_left(handle: str, self_file: str | None, *, absent: bool) -> int:

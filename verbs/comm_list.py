@@ -23,8 +23,9 @@ from filing.unread import counts_for_the_shell, unread
 from filing.value import Value
 from topology.paths import comm_home
 from verbs.address_book import failed, registry_notes
-from verbs.identity import NoIdentityError, carried_row, held_by_another, identify
+from verbs.identity import NoIdentityError, carried_row, identify, not_its_own
 from verbs.options import Options, is_terminal, run
+from verbs.project import project_here
 from verbs.table import Cell, clean, lines
 from verbs.terminal import say
 
@@ -97,12 +98,14 @@ def _main(argv: list[str] | None) -> int:
 
 
 def _me(registry: Listing, env: Mapping[str, str]) -> str | None:
-    """Return the handle this process acts as: no other row's, whatever its self file says."""
+    """Return the handle this process acts as: nobody else's, whatever its self file says."""
     try:
         handle = identify(None, env).handle
-    except NoIdentityError:
+        here = project_here()
+    except (NoIdentityError, OSError):
         return None
-    return None if held_by_another(registry.agents.get(handle), carried_row(env)) else handle
+    lost = handle in registry.agents and not_its_own(handle, registry.agents, here, carried_row(env))
+    return None if lost else handle
 
 
 # The rows

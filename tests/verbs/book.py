@@ -138,7 +138,7 @@ def mount(folder: Path, *options: str) -> None:
     folder.mkdir(exist_ok=True)
     done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, timeout=BOUND_S)
     if done.returncode != 0:
-        pytest.skip(f"it cannot be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"it cannot be mounted here: {done.stderr.partition(chr(10))[0]}")
 
 
 def unmount(folder: Path) -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 
+from filing.registry_row import Present
 from tests.filing.support import on_posix
 from tests.verbs.book import BOX_PART, Book, prove_deaths, row
 from tests.verbs.support import Result
+from verbs import comm_leave
 from verbs.comm_leave import UNREADABLE
 
 ME = f"app-{BOX_PART}"
@@ -92,6 +94,23 @@ def test_an_orphans_row_goes_and_nothing_else(book: Book) -> None:
     assert book.run("comm_leave", "--name", "orphan") == absent("orphan")
 
 
+def test_an_orphan_that_the_shared_slot_names_for_another_project_keeps_its_self_file(book: Book) -> None:
+    book.run("comm_join", "--name", "theirs", cwd=book.project("there"))
+    assert book.run("comm_leave", "--name", "theirs", cwd=book.project("here")) == left("theirs")
+    assert book.self_file().exists()
+
+
+def test_a_row_that_goes_while_one_leaves_is_not_removed_twice(
+    book: Book, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book.write({})
+    for variable in ("SOT_COMM_HOME", "SOT_SELF_HOST"):
+        monkeypatch.setenv(variable, book.env[variable])
+    monkeypatch.setattr(comm_leave, "read_row", lambda *_: Present({}))
+    assert comm_leave.main(["--name", "orphan"]) == 0
+    assert capsys.readouterr().out == absent("orphan").out
+
+
 def test_naming_oneself_is_leaving(book: Book) -> None:
     book.run("comm_join")
     assert book.run("comm_leave", "--name", ME) == left()
@@ -121,6 +140,18 @@ def test_a_self_file_whose_handle_a_row_took_removes_nothing(book: Book) -> None
     told = (
         f"comm-leave: @{ME} belongs to row ws-x-1; this process carries no row id, "
         "so it is not this row's inbox; nothing was removed"
+    )
+    assert book.run("comm_leave") == Result(1, "", f"{told}\n")
+    assert book.everything() == before
+
+
+def test_a_handle_that_another_project_took_is_not_ones_own_to_leave(book: Book) -> None:
+    book.run("comm_join")
+    book.write({ME: row("/elsewhere/app")})
+    before = book.everything()
+    told = (
+        f"comm-leave: your identity @{ME} is registered for another project (/elsewhere/app), and this is "
+        f"{book.project()}; reclaim it with comm-join --name {ME}; nothing was removed"
     )
     assert book.run("comm_leave") == Result(1, "", f"{told}\n")
     assert book.everything() == before

@@ -187,13 +187,15 @@ def test_who_is_me_comes_from_the_self_file(book: Book) -> None:
     assert "(me)" not in book.run("comm_list", SOT_WORKSPACE_ID="ws-x-1").out
 
 
-def test_a_handle_that_a_row_took_is_not_me(book: Book) -> None:
+def test_a_handle_that_somebody_else_took_is_not_me(book: Book) -> None:
     book.run("comm_join")
     book.write({ME: row(workspace_id="ws-x-1")})
     done = book.run("comm_list")
     assert done.code == 0
     assert ME in done.out
     assert "(me)" not in done.out
+    book.write({ME: row("/elsewhere/app")})
+    assert "(me)" not in book.run("comm_list").out
 
 
 def test_ones_own_unread_mail_is_told(book: Book) -> None:
@@ -216,6 +218,13 @@ def test_a_session_without_its_row_is_told_how_to_get_it_back(book: Book) -> Non
     book.write({"peer": row()})
     told = f"\nThis session is @{ME}, which has no row: comm-join --name {ME} takes it back\n"
     assert book.run("comm_list").out.endswith(told)
+
+
+def test_a_name_that_is_no_handle_has_no_mail(book: Book) -> None:
+    book.write({"../x": row(book.project())})
+    done = book.run("comm_list", SOT_COMM_NAME="../x")
+    assert (done.code, done.err) == (0, "")
+    assert "../x (me)  " in done.out
 
 
 def test_an_empty_registry_says_how_to_join(book: Book) -> None:
