@@ -49,6 +49,8 @@ __all__ = [
 
 log = logging.getLogger("sot.filing")
 
+_LEAST_PATIENCE_S: Final = 0.25
+
 T = TypeVar("T")
 
 _SHUTTING_DOWN: Final = outcome.busy("this daemon is shutting down")
@@ -135,9 +137,11 @@ class Filer:
             max_lock_waiters=settings.max_lock_waiters,
             max_batch_bytes=settings.max_batch_bytes,
         )
-        self._lock_deadlines = Deadlines(settings.lock_wait_s, done=_is_answered, over=self._lock_wait_over)
+        # A wait of 0 still has its one try, and a try needs a read and a turn before it.
+        patience_s = max(settings.lock_wait_s, min(_LEAST_PATIENCE_S, settings.file_wait_s))
+        self._lock_deadlines = Deadlines(patience_s, done=_is_answered, over=self._lock_wait_over)
         self._answer_deadlines = Deadlines(  # for what the first one finds being written
-            settings.file_wait_s - settings.lock_wait_s, done=_is_answered, over=self._answer_wait_over
+            settings.file_wait_s - patience_s, done=_is_answered, over=self._answer_wait_over
         )
         self._loop: asyncio.AbstractEventLoop  # of `start`
         self._asked: list[Filing] = []

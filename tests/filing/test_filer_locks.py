@@ -73,6 +73,15 @@ async def test_a_lock_held_past_the_wait_is_refused_and_nothing_appended(
         assert home.texts("h") == ["later"]
 
 
+async def test_no_wait_at_all_still_has_its_one_try(home: Home) -> None:
+    async with running(home.filer(machine=LOCAL, lock_wait_s=0)) as filer:
+        assert await filer.file(request("h")) == FILED
+        with held_elsewhere(home.lock("g")):
+            assert await filer.file(request("g")) == Refused(
+                "file_failed", "the inbox lock for @g was held for 0s — nothing was appended"
+            )
+
+
 @MACHINES
 async def test_a_lock_given_back_in_time_is_taken_and_all_who_waited_are_filed(
     home: Home, machine: FakeMachine
