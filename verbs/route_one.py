@@ -3,6 +3,8 @@
 What this box's registry lists is filed by this box: by the command's own hand where its lock excludes every
 other writer's, else by the daemon. What it does not list goes over the wire. One route is tried, never a
 second.
+
+What only one of the routes needs is imported on its way.
 """
 
 import json
@@ -11,13 +13,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from filing.liveness import heartbeat_fresh, utc_stamp
-from filing.local_append import NotOurs, append_locally
-from filing.outcome import Filed, no_live_session
 from filing.registry import Listing, read_registry
-from filing.registry_write import touch_last_seen
 from filing.value import Value
 from topology.paths import comm_home
-from verbs.address_book import registry_notes
 from verbs.endpoints import reach, reach_filer
 from verbs.frames import COMM_FILE, comm_file_frame
 from verbs.identity import Identity, carried_row, not_its_own
@@ -48,6 +46,8 @@ def open_desk(sender: Identity, env: Mapping[str, str], *, prove: bool) -> Desk:
         raise FailedError(f"the working folder cannot be told: {error.strerror}; nothing was sent") from None
     registry = read_registry(home)
     if not isinstance(registry, Listing):
+        from verbs.address_book import registry_notes
+
         raise FailedError(
             f"the registry could not be read, so identity @{sender.handle} is unverified; nothing was sent",
             registry_notes(home),
@@ -85,6 +85,9 @@ def file_here(
     broadcast: bool = False,
 ) -> bool:
     """File for a handle that is listed here, if it is live. Return and raise as `send_directed` does."""
+    from filing.local_append import NotOurs, append_locally
+    from filing.outcome import Filed, no_live_session
+
     # Made first: what a daemon could not be handed is refused whoever would have appended it.
     request = comm_file_frame(desk.sender, to, text, broadcast=broadcast)
     wait_s = lock_wait_s(env)
@@ -126,4 +129,6 @@ def others_live(desk: Desk) -> dict[str, Mapping[str, Any]]:
 
 def touch_sender(desk: Desk) -> None:
     """Stamp the sender's `last_seen`, by best effort: about a second at most, and nobody is told."""
+    from filing.registry_write import touch_last_seen
+
     touch_last_seen(desk.home, desk.sender, time.time())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.verbs.book import Book
+from tests.verbs.mail import Mail
 from tests.verbs.support import Box
 
 
@@ -20,3 +21,10 @@ def box() -> Iterator[Box]:
 @pytest.fixture
 def book(tmp_path: Path) -> Book:
     return Book(tmp_path)
+
+
+@pytest.fixture
+def mail() -> Iterator[Mail]:
+    folder = Path(tempfile.mkdtemp(prefix="sot-")).resolve()  # short, as above
+    yield Mail(folder)
+    shutil.rmtree(folder)

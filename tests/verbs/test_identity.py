@@ -12,9 +12,11 @@ from verbs.identity import (
     carried_row,
     held_by_another,
     identify,
+    not_its_own,
     not_this_rows,
     self_file_path,
 )
+from verbs.project import Project
 
 REST = "; join first (comm-join), or give --from NAME, or set SOT_COMM_NAME; nothing was sent"
 
@@ -156,3 +158,59 @@ def test_who_may_not_read_is_told_both_rows() -> None:
     told = "@h belongs to row ws-a-1; this process carries no row id, so it is not this row's inbox"
     assert not_this_rows("h", "ws-a-1", None) == told
     assert "this process carries ws-b-2," in not_this_rows("h", "ws-a-1", "ws-b-2")
+
+
+@pytest.mark.parametrize(
+    ("facts", "claim"),
+    [
+        ("", None),
+        ("repo=other\nroot={root}\n", None),
+        ("repo=app\nroot=/elsewhere\n", "claimed for root=/elsewhere, and this is {root}"),
+        ("repo=app\n", None),
+        ("repo=other\n", "claimed for repo=other, and this is app"),
+        ("root=\nrepo=\n", None),
+    ],
+)
+def test_a_self_file_is_judged_by_its_root_and_an_older_one_by_its_repo(
+    env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: str, claim: str | None
+) -> None:
+    root = tmp_path.resolve() / "app"
+    (root / ".git").mkdir(parents=True)
+    (root / "deep").mkdir()
+    monkeypatch.chdir(root / "deep")
+    path = self_file_path(env)
+    pin(path, "me\n" + facts.format(root=root))
+    if claim is None:
+        assert identify(None, env).handle == "me"
+    else:
+        assert why_nobody(env) == f"{path} names @me, {claim.format(root=root)}"
+    assert identify("given", env).handle == "given"
+
+
+HERE = Project("/src/app", "app")
+OTHER_PROJECT = (
+    "your identity @me is registered for another project (/src/x), and this is /src/app; "
+    "reclaim it with comm-join --name me"
+)
+
+
+@pytest.mark.parametrize(
+    ("agents", "carried", "why"),
+    [
+        ({}, None, "your identity @me has no registry row; reclaim it with comm-join --name me"),
+        ({"me": {"root": "/src/app"}}, None, None),
+        ({"me": {"root": ""}}, None, None),
+        ({"me": {}}, "ws-a-1", None),
+        ({"me": "no object"}, None, None),
+        ({"me": {"root": "/src/x"}}, None, OTHER_PROJECT),
+        ({"me": {"root": "/src/x", "workspace_id": "ws-a-1"}}, "ws-a-1", OTHER_PROJECT),
+        ({"me": {"root": "/src/app", "workspace_id": "ws-a-1"}}, "ws-a-1", None),
+        (
+            {"me": {"root": "/src/app", "workspace_id": "ws-a-1"}},
+            None,
+            "@me belongs to row ws-a-1; this process carries no row id, so it is not this row's inbox",
+        ),
+    ],
+)
+def test_who_may_act_as_a_handle(agents: dict[str, object], carried: str | None, why: str | None) -> None:
+    assert not_its_own("me", agents, HERE, carried) == why
