@@ -19,6 +19,7 @@ from filing.registry_lock.record import UNKNOWN, Finding, Me, Record, Start, jud
 from filing.registry_lock.sentences import NeverRead
 
 NOBODY: Final = -1
+NOTHING: Final = -1  # no event
 IDLE: Final = -1  # neither in the lock nor on its way
 HOLDS: Final = -2
 
@@ -140,10 +141,12 @@ class Model:
         process = world.processes[slot]
         mine = self.mine(world, slot)
         for after, event in self.events(world, slot):
-            for past in (True,) if process.past else (False, True):
-                doing = self._move(process.doing, mine, event, past)
-                moved = process._replace(doing=doing, past=past and doing >= 0)
-                yield _with(after, slot, moved)
+            late = self._move(process.doing, mine, event, True)
+            early = late if process.past else self._move(process.doing, mine, event, False)
+            yield _with(after, slot, _moved(process, early, process.past))
+            # A deadline may pass at any step: it is enough to let it where that makes a difference.
+            if early != late:
+                yield _with(after, slot, _moved(process, late, True))
 
     def _move(self, doing: int, mine: int, event: int, past: bool) -> int:
         key = doing, mine, event, past
@@ -178,40 +181,41 @@ class Model:
             self.doings.append(doing)
         return self._doing_numbers[doing]
 
-    def events(self, world: World, slot: int) -> list[tuple[World, int]]:
+    def events(self, world: World, slot: int) -> Iterator[tuple[World, int]]:
         """The ways the process's command can come out, each with the world after it: as it should, then, if
         there are faults left, as a fault.
         """
         mine = self.mine(world, slot)
-        spared = world._replace(faults_left=world.faults_left - 1)
+        after, event, fault = world, DONE, NOT_REMOVED
         match self.doings[world.processes[slot].doing][1]:
             case take.LinkLock():
-                if world.lock != NOBODY:
-                    return [(world, EXISTS)]
-                outcomes = [(world._replace(lock=mine), LINKED), (spared._replace(lock=mine), CANNOT_LINK)]
+                free = world.lock == NOBODY
+                after, event = (world._replace(lock=mine), LINKED) if free else (world, EXISTS)
+                fault = CANNOT_LINK if free else NOTHING
             case walk.LinkMarker(passed=passed):
                 of = self.numbers[passed]
-                if world.markers[of] != NOBODY:
-                    return [(world, EXISTS)]
-                outcomes = [
-                    (_marked(world, of, mine), LINKED),
-                    (_marked(spared, of, mine), CANNOT_LINK),
-                ]
+                free = world.markers[of] == NOBODY
+                after, event = (_marked(world, of, mine), LINKED) if free else (world, EXISTS)
+                fault = CANNOT_LINK if free else NOTHING
             case walk.ReadLock():
-                outcomes = [(world, _seen(world.lock)), (spared, NOT_READ)]
+                event, fault = _seen(world.lock), NOT_READ
             case walk.ReadMarker(passed=passed):
-                outcomes = [(world, _seen(world.markers[self.numbers[passed]])), (spared, NOT_READ)]
+                event, fault = _seen(world.markers[self.numbers[passed]]), NOT_READ
             case walk.Judge(record=record):
-                return [(world, JUDGED[judge(record, self.mes[mine], lambda pid: _start(world, pid))])]
+                event = JUDGED[judge(record, self.mes[mine], lambda pid: _start(world, pid))]
+                fault = NOTHING
             case walk.Settle() | take.Pause():
-                return [(world, DONE)]
+                fault = NOTHING
             case walk.RemoveLock():
                 self._check_removal(world, slot)
-                outcomes = [(world._replace(lock=NOBODY), DONE), (spared, NOT_REMOVED)]
+                after = world._replace(lock=NOBODY)
             case walk.RemoveMarker(passed=passed):
-                of = self.numbers[passed]
-                outcomes = [(_marked(world, of, NOBODY), DONE), (spared, NOT_REMOVED)]
-        return outcomes if world.faults_left else outcomes[:1]
+                after = _marked(world, self.numbers[passed], NOBODY)
+        yield after, event
+        if world.faults_left and fault != NOTHING:
+            # A link whose answer got lost was made; a removal that failed was not.
+            faulty = after if fault == CANNOT_LINK else world
+            yield faulty._replace(faults_left=world.faults_left - 1), fault
 
     def _check_removal(self, world: World, slot: int) -> None:
         if world.lock == NOBODY:
@@ -268,6 +272,11 @@ def _with(world: World, slot: int, process: Process) -> World:
         world.restarts_left,
         world.faults_left,
     )
+
+
+def _moved(process: Process, doing: int, past: bool) -> Process:
+    on_its_way = doing >= 0
+    return Process(process.generation, True, process.takes_left, doing, past and on_its_way)
 
 
 def _marked(world: World, of: int, creator: int) -> World:

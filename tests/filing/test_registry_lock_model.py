@@ -38,7 +38,7 @@ def dead_ends(model: Model, worlds: set[World]) -> list[tuple[tuple[int, ...], t
 
 @pytest.mark.parametrize(
     ("processes", "sizes"),
-    [(2, {"takes": 2, "restarts": 2}), (3, {"takes": 2}), (3, {"takes": 1, "restarts": 1})],
+    [(2, {"takes": 2, "restarts": 2}), (3, {"takes": 2}), (3, {"takes": 1, "restarts": 1, "faults": 1})],
     ids=str,
 )
 def test_never_two_holders_never_a_live_one_forced_and_every_dead_one_cleared(
