@@ -91,7 +91,12 @@ def _main(argv: list[str] | None) -> int:
     how = options.add_mutually_exclusive_group()
     how.add_argument("--peek", action="store_true", help="show without marking it read")
     how.add_argument("-f", "--follow", action="store_true", help="go on showing mail as it comes")
-    options.add_argument("--json", action="store_true", dest="as_json", help="one JSON object a line")
+    options.add_argument(
+        "--json",
+        action="store_true",
+        dest="as_json",
+        help="one JSON object a line; notes go to standard error",
+    )
     given = options.parse_args(argv)
     reader = _reader(os.environ, peek=given.peek, as_json=given.as_json)
     registry = RegistryReader(reader.home)
