@@ -110,18 +110,18 @@ def _close(home: str) -> Iterator[str]:
     """The comm folder's own entries become 0700 or 0600, the folder itself last: a pass cut short leaves it
     open, to be seen. Yields a warning for each that could not be closed.
     """
-    reason = _no_comm_folder(home)
+    path = os.path.realpath(home)  # the folder itself may be reached by a link
+    reason = _no_comm_folder(path)
     if reason is not None:
         yield f"the modes in {home} were left as they are: it is {reason}"
         return
-    for path in _entries(home):
-        yield from _close_entry(path)
-    yield from _close_entry(os.path.realpath(home))
+    for entry in _entries(path):
+        yield from _close_entry(entry)
+    yield from _close_entry(path)
 
 
-def _no_comm_folder(home: str) -> str | None:
+def _no_comm_folder(path: str) -> str | None:
     """A mistaken $SOT_COMM_HOME must not take anybody's access to a folder that serves other ends."""
-    path = os.path.realpath(home)
     if path == "/":
         return "the root folder"
     if path == os.path.realpath(os.path.expanduser("~")):
@@ -151,7 +151,7 @@ def _entries(home: str) -> Iterator[str]:
 def _names(folder: str) -> list[str]:
     """A layout folder that is a link leads out of the comm folder, and is not followed."""
     try:
-        return sorted(os.listdir(folder)) if _is_folder(folder) or not os.path.islink(folder) else []
+        return [] if os.path.islink(folder) else sorted(os.listdir(folder))
     except OSError:
         return []
 

@@ -452,6 +452,16 @@ def test_a_layout_folder_that_is_a_link_is_not_followed(home: Path, tmp_path: Pa
 
 
 @on_posix
+def test_a_comm_folder_reached_by_a_link_is_closed(home: Path, tmp_path: Path) -> None:
+    fill(home, BEFORE).chmod(0o644)
+    home.chmod(0o755)
+    (tmp_path / "link").symlink_to(home)
+    assert ensure_home(str(tmp_path / "link")) == HomeReady()
+    assert modes(home)["registry.json"] == 0o600
+    assert modes(home)["."] == 0o700
+
+
+@on_posix
 def test_a_folder_that_serves_other_ends_keeps_its_modes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.chmod(0o755)
     (home / ".git").mkdir()
