@@ -32,6 +32,7 @@ from verbs.self_slot import SelfSlot, read_slot
 from verbs.terminal import one_line, say
 
 COMMAND = "comm-join"
+NOTHING = "nothing was written"
 NO_HANDLE_DERIVED = "the registry could not be read, so no handle was derived; nothing was written"
 _DOES = (
     "Puts this session into the address book, under a handle made of its project folder and its box,\n"
@@ -65,7 +66,7 @@ def _main(argv: list[str] | None) -> int:
     try:
         return _join(wish, os.environ)
     except FailedError as error:
-        return failed(f"{error}; nothing was written")
+        return failed(f"{error}; {NOTHING}")
 
 
 def _read_options(argv: list[str] | None) -> Wish:
@@ -95,9 +96,8 @@ def _join(wish: Wish, env: Mapping[str, str]) -> int:
     own = SelfFile("", session.repo, session.root)
     slot = read_slot(env, session.host)
     wait_s = lock_wait_s(env)
-    if not wish.repin and (claim := slot.claim_against(own)):
-        say(_refusal(slot, own, claim), error=True)
-        return CONFLICT_EXIT
+    if not wish.repin and (refused := _refuse(slot, own, NOTHING)):
+        return refused
     ready = ensure_home(home)
     if isinstance(ready, HomeNotReady):
         return failed(ready.sentence)
@@ -116,12 +116,23 @@ def _join(wish: Wish, env: Mapping[str, str]) -> int:
             return _not_joined(answer, home, joining)
 
 
-def _refusal(slot: SelfSlot, own: SelfFile, claim: str) -> str:
-    return one_line(
+def _refuse(slot: SelfSlot, own: SelfFile, written: str) -> int:
+    """Say why the slot is not this project's to write, and return the exit code; 0: it is."""
+    if slot.unreadable is not None:
+        return failed(
+            f"the identity slot {slot.path} could not be read ({slot.unreadable}), so it may be another "
+            f"project's: mend that, or join again with --repin; {written}"
+        )
+    claim = slot.claim_against(own)
+    if claim is None:
+        return 0
+    refusal = (
         f"{COMMAND}: REFUSING to join: the identity slot {slot.path} is not this project's: {claim}. A row "
-        f"whose slot names another project's session reads that session's mail. If this row really is "
-        f"{own.root} now, join again with --repin; nothing was written"
+        "whose slot names another project's session reads that session's mail. If this row really is "
+        f"{own.root} now, join again with --repin; {written}"
     )
+    say(one_line(refusal), error=True)
+    return CONFLICT_EXIT
 
 
 def _session(env: Mapping[str, str]) -> Session:
@@ -184,9 +195,9 @@ def _write_self(
     own = SelfFile(chosen.handle, session.repo, session.root)
     # Read anew: another join may have come to the slot since.
     slot = read_slot(env, session.host)
-    if not wish.repin and (claim := slot.claim_against(own)):
-        say(f"{_refusal(slot, own, claim)} but the registry row of @{chosen.handle}", error=True)
-        return CONFLICT_EXIT
+    written = f"{NOTHING} but the registry row of @{chosen.handle}"
+    if not wish.repin and (refused := _refuse(slot, own, written)):
+        return refused
     try:
         replace_private(slot.path, self_text(own))
     except OSError as error:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from filing.fresh_read import ReadFailed, error_text
+from filing.fresh_read import error_text
 from filing.handles import is_handle
 from filing.outcome import bad_handle
 from filing.registry_row import Absent, Unreadable, read_row
@@ -100,8 +100,8 @@ def _leave(name: str | None, env: Mapping[str, str]) -> int:
         own, why = None, error.why
     handle = name or own
     if handle is None:
-        if isinstance(slot.stands, ReadFailed):
-            raise FailedError(f"the self file {slot.path} could not be read ({slot.stands.why})")
+        if slot.unreadable is not None:
+            raise FailedError(f"the self file {slot.path} could not be read ({slot.unreadable})")
         say(one_line(f"Not joined: {why}. There is nothing to leave."))
         return 0
     home = comm_home(env)

@@ -29,15 +29,19 @@ class SelfSlot(Value):
     stands: SelfAnswer
 
     @property
+    def unreadable(self) -> str | None:
+        """Why it could not be read, so that it may name anybody."""
+        return self.stands.why if isinstance(self.stands, ReadFailed) else None
+
+    @property
     def names(self) -> str | None:
         """The handle in it, if there is one."""
         return self.stands.handle if isinstance(self.stands, SelfFile) else None
 
     def claim_against(self, own: SelfFile) -> str | None:
-        """Say what makes the slot another project's than `own`'s. One that cannot be read may be anyone's."""
-        if isinstance(self.stands, ReadFailed):
-            return f"it could not be read ({self.stands.why})"
-        claim = conflicting_claim(self.slot, self.stands, own)
+        """Say what makes the slot another project's than `own`'s. One that could not be read is not judged."""
+        stands = self.stands if isinstance(self.stands, SelfFile) else None
+        claim = conflicting_claim(self.slot, stands, own)
         return f"it names @{self.names}, claimed for {claim}" if claim else None
 
     def remembers(self, own: SelfFile) -> str | None:
