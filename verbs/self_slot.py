@@ -39,7 +39,7 @@ class SelfSlot(Value):
         return self.stands.handle if isinstance(self.stands, SelfFile) else None
 
     def claim_against(self, own: SelfFile) -> str | None:
-        """Say what makes the slot another project's than `own`'s. One that could not be read is not judged."""
+        """Say what makes the slot another project's than `own`'s. One that was not read is not judged."""
         stands = self.stands if isinstance(self.stands, SelfFile) else None
         claim = conflicting_claim(self.slot, stands, own)
         return f"it names @{self.names}, claimed for {claim}" if claim else None
