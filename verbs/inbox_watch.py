@@ -4,6 +4,7 @@ A network file system tells nothing of what another box writes, so that the look
 are not to be had at all, the look is all there is, and comes sooner.
 """
 
+import logging
 import os
 import threading
 from types import TracebackType
@@ -66,6 +67,8 @@ class InboxWatch:
     def _start(self) -> None:
         from watchdog.observers import Observer
 
+        # It warns of notices that come while it is being stopped, and a follower ends without a word.
+        logging.getLogger("watchdog").setLevel(logging.CRITICAL)
         observer = Observer()
         observer.schedule(self, self._inboxes)  # type: ignore[arg-type]  # it asks for `dispatch` and no more
         observer.start()

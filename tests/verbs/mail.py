@@ -13,6 +13,7 @@ import pytest
 
 from filing import platform
 from filing.inbox import inbox_line
+from filing.registry_write import Document, Written, update_registry
 from tests.verbs.book import Book, row
 from tests.verbs.support import BOUND_S, Daemon, Result, Script, filing
 
@@ -49,6 +50,15 @@ class Mail(Book):
         """Add rows; `_` in a name stands for `-`."""
         self.rows |= {name.replace("_", "-"): entry for name, entry in rows.items()}
         self.write(self.rows)
+
+    def rebind(self, handle: str, row_id: str) -> None:
+        """Bind a handle to a row, under the lock: whoever stamps it just then undoes nothing."""
+
+        def bind(document: Document) -> Document:
+            document["agents"][handle]["workspace_id"] = row_id
+            return document
+
+        assert update_registry(str(self.home), bind) == Written()
 
     def record_own_lock(self) -> None:
         """What this machine's hub writes when it starts."""

@@ -393,7 +393,7 @@ class TestFollow:
         mail.arrive("one")
         with following(mail) as follower:
             assert follower.line() == shown("one")
-            mail.enlist(me_boxa={**row(mail.me), "workspace_id": "ws-new-9"})
+            mail.rebind(ME, "ws-new-9")
             mail.arrive("two")
             out, err = follower.process.communicate(timeout=BOUND_S)
         # What came while the handle was still its own may have been shown before.
