@@ -34,6 +34,7 @@ LINK_PING_S = 10.0
 LINK_PONG_S = 10.0
 WRITE_DEADLINE_S = 10.0
 WRITE_DEADLINE_S_PER_MIB = 1.0
+LINGER_S = 1.0  # a line connection that we close still takes, and drops, what its peer sends
 MAX_QUEUED_BYTES = 64 * 1024 * 1024  # written to a peer and not yet taken by it
 RECONNECT_FIRST_S = 1.0
 RECONNECT_CAP_S = 30.0

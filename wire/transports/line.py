@@ -11,7 +11,7 @@ from wire.closing import CloseReason
 from wire.connection import Connection, FrameSink, Outgoing
 from wire.frames import LineDecoder
 from wire.inbound import Inbound
-from wire.limits import MAX_QUEUED_BYTES
+from wire.limits import LINGER_S, MAX_QUEUED_BYTES
 
 SinkFactory = Callable[[Connection], FrameSink]
 
@@ -34,6 +34,7 @@ class LineConnection(Connection, asyncio.Protocol):
         self._inbound = Inbound()
         self._loop = asyncio.get_running_loop()
         self._end: tuple[CloseReason, str] | None = None
+        self._linger: asyncio.TimerHandle | None = None
         self._input_over = False
 
     # asyncio.Protocol
@@ -50,8 +51,8 @@ class LineConnection(Connection, asyncio.Protocol):
         self._inbound.sink = self._sink_of(self)
 
     def data_received(self, data: bytes) -> None:
-        self.last_received = self._loop.time()
         if self._end is None:
+            self.last_received = self._loop.time()
             self._inbound.add(self._decoder.feed(data))
 
     def eof_received(self) -> bool:
@@ -65,6 +66,8 @@ class LineConnection(Connection, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end = self._end or _lost(exc)
         self._goodbye_is_over()
+        if self._linger is not None:
+            self._linger.cancel()
         self._inbound.discard()
         sink, self._inbound.sink = self._inbound.sink, None
         if sink is not None:
@@ -108,13 +111,27 @@ class LineConnection(Connection, asyncio.Protocol):
         if self._end is None:
             self._stop(reason, detail)
             if self._stream is not None:
-                self._stream.close()  # writes what is queued first
+                self._say_goodbye(self._stream)
                 self._bound_the_goodbye()
 
     def abort(self, reason: CloseReason, detail: str = "") -> None:
         self._stop(reason, detail)
         if self._stream is not None:
             self._stream.abort()
+
+    def _say_goodbye(self, stream: asyncio.Transport) -> None:
+        """Write what is queued, then the end. For LINGER_S, what the peer still sends is read and dropped.
+
+        A close with unread bytes is a reset, and many a client loses the answer that stands in front of one.
+        """
+        if self._input_over or stream.is_closing() or not stream.can_write_eof():
+            stream.close()
+            return
+        stream.write_eof()
+        self._linger = self._loop.call_later(LINGER_S, stream.close)
+        if self._inbound.paused:
+            self._inbound.paused = False
+            stream.resume_reading()
 
     def _stop(self, reason: CloseReason, detail: str) -> None:
         self._end = self._end or (reason, detail)

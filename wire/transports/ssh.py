@@ -50,6 +50,9 @@ class _Stdio:
     def is_closing(self) -> bool:
         return self._writer.is_closing()
 
+    def can_write_eof(self) -> bool:
+        return False  # ssh ends when its input does, so the end of ours is the end of both
+
     def pause_reading(self) -> None:
         self._reader.pause_reading()
 
