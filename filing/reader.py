@@ -85,7 +85,7 @@ def read_batch(
         cursor = read_cursor(folder, handle, private_reads)
     except OSError as error:
         why = file_error_text(f"inbox/{handle}.jsonl", error)
-        return InboxUnreadable(f"the inbox for @{handle} could not be read, so nothing was: {why}")
+        return InboxUnreadable(f"the inbox for @{handle} could not be read: {why}")
     finally:
         if fd is not None:
             let_go(fd)

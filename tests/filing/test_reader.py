@@ -203,7 +203,7 @@ def test_lines_that_hold_no_message_are_named_once(home: Home) -> None:
 def test_an_inbox_that_cannot_be_read_is_never_no_messages(home: Home, tmp_path: Path) -> None:
     home.inbox("h").symlink_to(tmp_path / "nowhere")
     assert ask(home) == InboxUnreadable(
-        "the inbox for @h could not be read, so nothing was: inbox/h.jsonl is a symbolic link"
+        "the inbox for @h could not be read: inbox/h.jsonl is a symbolic link"
     )
     home.inbox("h").unlink()
     if sys.platform != "win32":
@@ -232,7 +232,7 @@ def test_a_read_that_fails_lets_the_lock_go(home: Home) -> None:
 
     home.inbox("h").write_bytes(line("one"))
     assert ask(home, private_reads=BadDisk()) == InboxUnreadable(
-        "the inbox for @h could not be read, so nothing was: inbox/h.jsonl: Input/output error (EIO)"
+        "the inbox for @h could not be read: inbox/h.jsonl: Input/output error (EIO)"
     )
     assert append_locally(str(home.path), "h", line(), 0, machine=FakeMachine(), system="linux") == FILED
 
