@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from wire.admission import os_user
+from wire.account import os_user
 
 START_S = 30.0  # for a daemon to say "ready", or for a link to be up
 STOP_S = 15.0  # for a daemon to end after SIGTERM

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from filing import outcome
 from filing.outcome import Refused
+from topology.model import Topology
 
 NONE: Final = "none"
 LOCAL_PREFIX: Final = "local "
@@ -125,6 +126,11 @@ class TopologyState:
     def unreadable(cls) -> "TopologyState":
         """There is one, and it names nobody."""
         return cls(hub=None, known=True)
+
+    @classmethod
+    def of(cls, topology: Topology | None) -> "TopologyState":
+        """What was read from hosts.toml; None: there is none."""
+        return cls.none() if topology is None else cls.hub_named(topology.hub)
 
     @classmethod
     def hub_named(cls, hub: str) -> "TopologyState":

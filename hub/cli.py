@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from wire.options import daemon_options
     from wire.version import VERSION
 
     parser = argparse.ArgumentParser(
@@ -39,15 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: sot-hub serve --hosts hosts.toml --listen unix:/run/user/1000/sot/hub.sock "
         "--listen ws://127.0.0.1:8787/ --insecure",
     )
-    serve.add_argument(
-        "--hosts", metavar="FILE", help="hosts.toml ($SOT_HOSTS; default: the config folder's)"
-    )
-    serve.add_argument(
-        "--self-host", metavar="HOST", help="this box's name ($SOT_SELF_HOST; default: the host name)"
-    )
-    serve.add_argument(
-        "--comm-home", metavar="DIR", help="the comm folder ($SOT_COMM_HOME; default: ~/.sot-comm)"
-    )
+    daemon_options(serve)
     serve.add_argument(
         "--listen",
         metavar="ENDPOINT",
@@ -60,9 +53,6 @@ def _parser() -> argparse.ArgumentParser:
         "--insecure",
         action="store_true",
         help="WebSocket listeners ask for no token and no TLS ($SOT_INSECURE=1)",
-    )
-    serve.add_argument(
-        "--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR ($SOT_LOG_LEVEL; default: INFO)"
     )
     check = commands.add_parser(
         "check", help="print what hosts.toml says", description="Print what was understood."
@@ -97,9 +87,10 @@ def _serve(arguments: argparse.Namespace) -> int:
     from topology.hosts_file import HostsError, find
     from topology.names import HostNameError, self_host
     from topology.paths import comm_home
+    from wire.env import SettingError, count, lock_wait
     from wire.limits import MAX_FILINGS
     from wire.runtime import log_to_stderr, run, until_told_to_stop
-    from wire.settings import SettingError, count, lock_wait, server_limits
+    from wire.settings import server_limits
 
     env = os.environ
     try:

@@ -32,7 +32,7 @@ async def serve(
         FilerSettings(
             home=settings.comm_home,
             self_host=settings.self_host,
-            topology=TopologyState.none() if topology is None else TopologyState.hub_named(topology.hub),
+            topology=TopologyState.of(topology),
             lock_wait_s=settings.lock_wait_s,
             file_wait_s=settings.offer_wait_s,
         )

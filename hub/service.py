@@ -13,12 +13,12 @@ from wire import codes
 from wire.admission import ROLE_LINK, ROLES, AccountRecord, Door, RefusedHello
 from wire.closing import CloseReason
 from wire.connection import Outgoing
+from wire.facts import daemon_facts
 from wire.frames import TOO_LARGE, AnswerTooLargeError, Frame, Kind, encode, encode_answer, refusal
 from wire.limits import MAX_FRAME_BYTES
 from wire.payloads import AgentSend, Hello, fit
 from wire.server import Server
 from wire.session import PING, Answer, Op, ServedSession, Session
-from wire.version import daemon_facts
 
 log = logging.getLogger("sot.hub")
 

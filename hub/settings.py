@@ -10,9 +10,9 @@ from topology.endpoints import (
     WebSocketEndpoint,
     parse_endpoint,
 )
+from wire.env import SettingError
 from wire.limits import LOCK_WAIT_S, MAX_FILINGS, OFFER_EXTRA_S, WINDOW_EXTRA_S
 from wire.server import ServerLimits
-from wire.settings import SettingError
 
 
 class InsecureListenerError(ValueError):

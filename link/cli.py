@@ -12,6 +12,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from wire.options import daemon_options
     from wire.version import VERSION
 
     parser = argparse.ArgumentParser(
@@ -32,21 +33,12 @@ def _parser() -> argparse.ArgumentParser:
         help="where the hub is dialled: ws://, wss://, unix:/path or ssh:target ($SOT_HUB; default: what "
         "hosts.toml derives)",
     )
-    run.add_argument("--hosts", metavar="FILE", help="hosts.toml ($SOT_HOSTS; default: the config folder's)")
-    run.add_argument(
-        "--self-host", metavar="HOST", help="this box's name ($SOT_SELF_HOST; default: host name)"
-    )
-    run.add_argument(
-        "--comm-home", metavar="DIR", help="the comm folder ($SOT_COMM_HOME; default: ~/.sot-comm)"
-    )
+    daemon_options(run)
     run.add_argument(
         "--listen",
         metavar="ENDPOINT",
         help="unix:/path or, on Windows, pipe:name, for this box's clients ($SOT_LISTEN; default: link.sock "
         "in the runtime folder)",
-    )
-    run.add_argument(
-        "--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR ($SOT_LOG_LEVEL; default: INFO)"
     )
     return parser
 
@@ -60,9 +52,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from topology.hosts_file import HostsError, find
     from topology.names import HostNameError, self_host
     from topology.paths import comm_home
+    from wire.env import SettingError, count, lock_wait
     from wire.limits import MAX_FILINGS
     from wire.runtime import log_to_stderr, run, until_told_to_stop
-    from wire.settings import SettingError, count, lock_wait, server_limits
+    from wire.settings import server_limits
 
     env = os.environ
     log = logging.getLogger("sot.link")

@@ -30,7 +30,7 @@ async def hold_link(settings: LinkSettings, topology: Topology | None, stop: asy
         FilerSettings(
             home=settings.comm_home,
             self_host=settings.self_host,
-            topology=TopologyState.none() if topology is None else TopologyState.hub_named(topology.hub),
+            topology=TopologyState.of(topology),
             lock_wait_s=settings.lock_wait_s,
             file_wait_s=settings.file_wait_s,
         )

@@ -8,10 +8,10 @@ from typing import Any
 from link.mail import COMM_FILE, LinkDesk
 from wire.admission import AccountRecord, Door, RefusedHello
 from wire.closing import CloseReason
+from wire.facts import daemon_facts
 from wire.frames import Frame
 from wire.payloads import Hello
 from wire.session import PING, Answer, Op, ServedSession, Session
-from wire.version import daemon_facts
 
 log = logging.getLogger("sot.link")
 

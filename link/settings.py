@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from topology.endpoints import Endpoint, EndpointError, PipeEndpoint, UnixEndpoint, parse_endpoint
+from wire.env import SettingError
 from wire.limits import HAND_ON_MARGIN_S, LOCK_WAIT_S, MAX_FILINGS, OFFER_EXTRA_S, WINDOW_EXTRA_S
 from wire.server import ServerLimits
-from wire.settings import SettingError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

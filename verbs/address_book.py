@@ -12,9 +12,9 @@ from filing.registry_lock import RULED_WAIT_S
 from filing.registry_write import NotWritten
 from filing.value import Value
 from verbs.terminal import one_line, say
+from wire.env import LONGEST_WAIT_S, SettingError, number
 
 LOCK_WAIT_VARIABLE = "SOT_LOCK_WAIT_SECS"
-_LONGEST_WAIT_S = 3600
 _MEND = (
     "mend it in an editor, or move the file aside: the next comm-join makes an empty one, and every session "
     "then joins again with comm-join --name HANDLE"
@@ -40,16 +40,10 @@ def not_written(answer: NotWritten) -> int:
 
 def lock_wait_s(env: Mapping[str, str]) -> float:
     """Return how long a join or a leave waits for the registry lock (PROTOCOL Bounds). Raises FailedError."""
-    text = env.get(LOCK_WAIT_VARIABLE, "")
-    if not text:
-        return RULED_WAIT_S
     try:
-        wait_s = float(text)
-    except ValueError:
-        wait_s = -1
-    if not 0 <= wait_s <= _LONGEST_WAIT_S:
-        raise FailedError(f"{LOCK_WAIT_VARIABLE} is {text!r}; it takes a number from 0 to {_LONGEST_WAIT_S}")
-    return wait_s
+        return number(env, LOCK_WAIT_VARIABLE, RULED_WAIT_S, least=0, most=LONGEST_WAIT_S)
+    except SettingError as error:
+        raise FailedError(str(error)) from None
 
 
 # What is wrong with a registry

@@ -22,8 +22,9 @@ from topology.paths import comm_home
 from verbs.address_book import FailedError, failed, registry_notes
 from verbs.identity import NoIdentityError, carried_row, held_by_another, identify, not_this_rows
 from verbs.options import Options
-from verbs.sending import INTERRUPTED, seconds
+from verbs.sending import INTERRUPTED
 from verbs.terminal import one_line, say, without_controls
+from wire.env import LONGEST_WAIT_S, SettingError, number
 
 COMMAND = "comm-poll"
 UNREADABLE = "the registry could not be read; nothing was read"
@@ -113,9 +114,10 @@ def _reader(env: Mapping[str, str], *, peek: bool, as_json: bool) -> Reader:
         raise FailedError(f"not joined: {error.why}; run comm-join first") from None
     if not is_handle(handle):
         raise FailedError(bad_handle(handle).sentence)
-    wait_s = seconds(env, READ_WAIT_VARIABLE, READ_WAIT_S)
-    if isinstance(wait_s, str):
-        raise FailedError(wait_s)
+    try:
+        wait_s = number(env, READ_WAIT_VARIABLE, READ_WAIT_S, least=0, most=LONGEST_WAIT_S)
+    except SettingError as error:
+        raise FailedError(str(error)) from None
     return Reader(comm_home(env), handle, carried_row(env), wait_s, peek, as_json)
 
 

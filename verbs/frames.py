@@ -1,10 +1,11 @@
 """The frames that a sender writes, as bytes: its hello and its one request (WIRE sections 1, 3, 4, 5)."""
 
 import os
-import sys
 
 from verbs.fast_json import quote
+from wire.account import os_user
 from wire.limits import FRAME_VERSION, MAX_FRAME_BYTES, PROTOCOL_VERSION
+from wire.version import VERSION
 
 HELLO_ID = 1
 REQUEST_ID = 2
@@ -12,9 +13,6 @@ REQUEST_ID = 2
 HELLO = "hello"
 COMM_FILE = "comm.file"
 AGENT_SEND = "agent.send"
-
-# A name, not a number: wire/version.py may import what a send must not pay for.
-APP_VERSION = "comm-relay"
 
 
 class UnsendableError(ValueError):
@@ -27,8 +25,8 @@ def hello_frame(self_host: str, name: str) -> bytes:
         HELLO_ID,
         HELLO,
         f'{{"client_id":{_text(f"{name}-{os.getpid()}", "the sender")},"last_seen_revision":0,'
-        f'"protocol":{PROTOCOL_VERSION},"app_version":{quote(APP_VERSION)},'
-        f'"host":{_text(self_host, "this box name")},"os_user":{quote(_os_user())},"role":"cli",'
+        f'"protocol":{PROTOCOL_VERSION},"app_version":{quote(VERSION)},'
+        f'"host":{_text(self_host, "this box name")},"os_user":{quote(os_user())},"role":"cli",'
         f'"name":{_text(name, "the sender")},"instance":""}}',
     )
 
@@ -74,11 +72,3 @@ def _text(text: str, what: str) -> str:
     except UnicodeEncodeError as error:
         raise UnsendableError(f"{what} is not UTF-8 at character {error.start}; nothing was sent") from None
     return quote(text)
-
-
-def _os_user() -> str:
-    if sys.platform == "win32":
-        from wire.admission import os_user
-
-        return os_user()
-    return f"uid:{os.geteuid()}"

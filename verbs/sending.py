@@ -10,12 +10,11 @@ from verbs.client import Accepted, Channel, NoAnswer, Refused, ask
 from verbs.endpoints import NoDaemonError, SilentError, UnusableEndpointError
 from verbs.frames import hello_frame, too_large
 from verbs.terminal import one_line, say
-from wire.limits import LOCK_WAIT_S, MAX_FRAME_BYTES, WINDOW_EXTRA_S
+from wire.env import SettingError, lock_wait
+from wire.limits import MAX_FRAME_BYTES, WINDOW_EXTRA_S
 
 INTERRUPTED = 130
 
-_LOCK_WAIT_VARIABLE = "SOT_INBOX_LOCK_WAIT_SECS"
-_LONGEST_WAIT_S = 3600
 
 Connect = Callable[[float], tuple[str, Channel]]
 
@@ -60,29 +59,12 @@ def read_message(path: str) -> str:
 # The waits
 
 
-def seconds(env: Mapping[str, str], variable: str, default: float) -> float | str:
-    """Return a wait that the environment may move, or the sentence that says why it cannot be used.
-
-    The same range and sentence as the daemons' `wire.settings`, which is too much to import.
-    """
-    text = env.get(variable, "")
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= _LONGEST_WAIT_S:
-        return f"{variable} is {text!r}; it takes a number from 0 to {_LONGEST_WAIT_S}"
-    return value
-
-
 def lock_wait_s(env: Mapping[str, str]) -> float:
     """Return how long an inbox lock is waited for. Raises FailedError."""
-    wait_s = seconds(env, _LOCK_WAIT_VARIABLE, LOCK_WAIT_S)
-    if isinstance(wait_s, str):
-        raise FailedError(f"{wait_s}; nothing was sent")
-    return wait_s
+    try:
+        return lock_wait(env)
+    except SettingError as error:
+        raise FailedError(f"{error}; nothing was sent") from None
 
 
 def window_s(env: Mapping[str, str]) -> float:

@@ -4,13 +4,13 @@ No socket and no clock: the session gives the first frame and what the daemon kn
 """
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 from wire import codes
+from wire.account import os_user
 from wire.frames import Frame, Kind, refusal
 from wire.limits import MAX_HOST_ACCOUNTS, PROTOCOL_VERSION
 from wire.payloads import BadPayloadError, Hello, fit
@@ -123,13 +123,6 @@ def hello_payload(self_host: str, *, role: str, name: str, instance: str = "") -
     }
 
 
-def os_user() -> str:
-    """Return this process's OS account as a hello names it: `uid:<euid>`, or the SID on Windows."""
-    if sys.platform == "win32":
-        return _windows_sid()
-    return f"uid:{os.geteuid()}"
-
-
 def reply(self_host: str, session_id: str, clients_connected: int) -> dict[str, Any]:
     """Return the payload that answers an admitted hello."""
     return {
@@ -142,17 +135,6 @@ def reply(self_host: str, session_id: str, clients_connected: int) -> dict[str, 
         "clients_connected": clients_connected,
         "proxy": False,
     }
-
-
-def _windows_sid() -> str:
-    import csv
-    import subprocess
-
-    # The last column of its one row is the SID: "box\\user","S-1-5-21-…".
-    told = subprocess.run(
-        ["whoami", "/user", "/fo", "csv", "/nh"], capture_output=True, text=True, timeout=10, check=True
-    )
-    return next(csv.reader([told.stdout.strip()]))[-1]
 
 
 def _refused(code: str, sentence: str) -> RefusedHello:

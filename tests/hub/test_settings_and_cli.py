@@ -7,8 +7,8 @@ import pytest
 from hub.cli import main
 from hub.settings import HubSettings, InsecureListenerError, listen_endpoints
 from topology.endpoints import PipeEndpoint, UnixEndpoint, WebSocketEndpoint
+from wire.env import SettingError
 from wire.server import ServerLimits
-from wire.settings import SettingError
 
 DEFAULT = "unix:/default"
 

@@ -8,8 +8,8 @@ import pytest
 from link.cli import main
 from link.settings import LinkSettings, hub_endpoint, listen_endpoint
 from topology.endpoints import PipeEndpoint, UnixEndpoint
+from wire.env import SettingError
 from wire.server import ServerLimits
-from wire.settings import SettingError
 
 
 def settings(**members: Any) -> LinkSettings:

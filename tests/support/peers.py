@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from wire.admission import os_user
+from wire.account import os_user
 
 BOUND_S = 30.0
 CAP = 1_048_575

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.verbs.support import VECTORS
-from verbs import frames
 from verbs.frames import UnsendableError, agent_send_frame, comm_file_frame, hello_frame
 from wire.admission import hello_payload
 from wire.frames import Kind, encode
@@ -17,7 +16,7 @@ texts = st.text(max_size=40)
 
 
 def test_the_hello_is_every_client_s_hello() -> None:
-    expected = {**hello_payload("boxa", role="cli", name="me"), "app_version": frames.APP_VERSION}
+    expected = hello_payload("boxa", role="cli", name="me")
     assert hello_frame("boxa", "me") == encode(Kind.REQ, 1, "hello", expected)
 
 

@@ -30,8 +30,8 @@ from tests.verbs.support import (
 )
 from verbs.comm_relay import RETIRED
 from verbs.frames import comm_file_frame
+from wire.env import SettingError, lock_wait
 from wire.limits import MAX_FRAME_BYTES
-from wire.settings import SettingError, lock_wait
 
 if sys.platform == "win32":
     pytest.skip("the scripted daemon serves a Unix socket", allow_module_level=True)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from wire import codes
-from wire.admission import AccountRecord, Door, RefusedHello, hello_payload, os_user, reply
+from wire.account import os_user
+from wire.admission import AccountRecord, Door, RefusedHello, hello_payload, reply
 from wire.frames import Frame, Kind, decode, encode_answer
 from wire.limits import MAX_FRAME_BYTES
 from wire.payloads import Hello, fit

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from wire.env import SettingError, count, lock_wait
 from wire.limits import LOCK_WAIT_S
 from wire.runtime import escape_controls, log_to_stderr, run, until_told_to_stop
-from wire.settings import SettingError, count, lock_wait, server_limits
+from wire.settings import server_limits
 
 ROOT = Path(__file__).parents[2]
 FORGED = "2026-12-01T00:00:00Z INFO sot.hub link up host=evil"
