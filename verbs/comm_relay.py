@@ -176,9 +176,9 @@ def _by_the_folder(command: Send, to: str) -> bool:
 def _filed_by_the_folder(sender: Identity, to: str, text: str) -> int:
     from verbs.route_one import send_directed
 
-    # Who names himself is taken at his word here, as on the wire.
-    own_append = send_directed(sender, to, text, os.environ, prove=sender.self_file is not None)
-    say_filed(to, own_append=own_append)
+    # Who names himself is taken at his word here, as on the wire; and this command has one way to say "filed".
+    send_directed(sender, to, text, os.environ, prove=sender.self_file is not None)
+    say_filed(to)
     return 0
 
 

@@ -186,8 +186,8 @@ class TestOwnAppend:
 
     def test_comm_relay_files_what_the_registry_lists_in_the_same_way(self, mail: Mail) -> None:
         mail.record_own_lock()
-        assert mail.me_does("comm_relay", "send", f"@{YOU}", "hi") == own_append()
-        assert mail.me_does("comm_relay", "send", "--from", "cron", f"@{YOU}", "hi") == own_append()
+        assert mail.me_does("comm_relay", "send", f"@{YOU}", "hi") == filed(YOU)
+        assert mail.me_does("comm_relay", "send", "--from", "cron", f"@{YOU}", "hi") == filed(YOU)
         assert [line["from"] for line in mail.lines(YOU)] == [ME, "cron"]
 
 
