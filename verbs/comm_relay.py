@@ -176,7 +176,7 @@ def _by_the_folder(command: Send, to: str) -> bool:
 def _filed_by_the_folder(sender: Identity, to: str, text: str) -> int:
     from verbs.route_one import send_directed
 
-    # Who names himself is taken at his word here, as on the wire; and this command has one way to say "filed".
+    # Who names himself is taken at his word, as on the wire; and this command says "filed" in one way.
     send_directed(sender, to, text, os.environ, prove=sender.self_file is not None)
     say_filed(to)
     return 0

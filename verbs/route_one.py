@@ -8,6 +8,7 @@ What only one of the routes needs is imported on its way.
 """
 
 import json
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,6 +22,7 @@ from verbs.frames import COMM_FILE, comm_file_frame
 from verbs.identity import Identity, carried_row, not_its_own
 from verbs.project import Project, project_here
 from verbs.sending import FailedError, InterruptedSendError, ask_daemon, hello, lock_wait_s, window_s
+from verbs.terminal import one_line, say
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -101,6 +103,7 @@ def file_here(
         "msg": text,
         "ts": utc_stamp(now),
     }
+    _log_as_notes()
     try:
         # Undecodable bytes of a folder's name have no place in JSON.
         data = f"{_ENCODER.encode(line)}\n".encode("utf-8", "replace")
@@ -114,6 +117,20 @@ def file_here(
     if not isinstance(done, Filed):
         raise FailedError(done.sentence)
     return True
+
+
+def _log_as_notes() -> None:
+    """Say what the append logs as this command's own notes; what failed is in the FAILED line already."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno < logging.ERROR:
+                say(f"note: {one_line(record.getMessage())}", error=True)
+
+    filing_log = logging.getLogger("sot.filing")
+    if not filing_log.handlers:
+        filing_log.addHandler(Notes(logging.WARNING))
+        filing_log.propagate = False
 
 
 def others_live(desk: Desk) -> dict[str, Mapping[str, Any]]:

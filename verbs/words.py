@@ -57,9 +57,16 @@ def read_words(
 
 
 def asks(words: list[str], options: set[str]) -> bool:
-    """Tell whether one of `options` is among the words before `--`."""
-    before = words[: words.index("--")] if "--" in words else words
-    return not options.isdisjoint(before)
+    """Tell whether one of `options` stands before any other word but options.
+
+    Behind them it is part of a message that lacks its `--`, and a page with exit 0 would look like a send.
+    """
+    for word in words:
+        if word in options:
+            return True
+        if word == "--" or not _is_option(word):
+            return False
+    return False
 
 
 def _is_option(word: str) -> bool:

@@ -482,7 +482,7 @@ def a_writer_died(day: Day) -> None:
         day.polls(who, before=warning)
         day.lists(who)
         check_cursor(day, handle)
-        cut = f"inbox/{handle}.jsonl: cut back {len(half)} bytes of an unterminated last line\n"
+        cut = f"note: inbox/{handle}.jsonl: cut back {len(half)} bytes of an unterminated last line\n"
         day.sends(sender, handle, "after the half line", note=cut)
         day.lists(who, news=f"1 unread for @{handle}: comm-poll shows it")
         day.polls(who)
@@ -592,6 +592,6 @@ def no_daemon(box: Box) -> str:
     return (
         f"no sotd daemon found; nobody listens on unix:{sockets / 'link.sock'} or "
         f"unix:{sockets / 'hub.sock'}, and there is no {box.folder / 'config/sot/hosts.toml'} to name a hub: "
-        "start one, or name one with --endpoint or SOT_RELAY_ENDPOINT "
+        "start one, or name one with SOT_RELAY_ENDPOINT or comm-relay's --endpoint "
         "(unix:/path, ssh:target, wss://host/, or on Windows pipe:name)"
     )

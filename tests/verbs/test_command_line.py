@@ -63,6 +63,7 @@ REFUSED = [
         "--broadcast is not an option of comm-relay: broadcast mail is `comm-send --broadcast`",
     ),
     (["@h", "hi", "--from"], "--from needs a value"),
+    (["@h", "run", "ls", "-h"], "unknown option -h; a message that begins with - goes after --"),
     (["@h", "hi", "--from", "--endpoint"], "--from needs a value"),
     (["@h", "hi", "--from="], "--from needs a value, and it is empty"),
     (["@h", "hi", "--from", "@"], "--from needs a value, and it is empty"),
@@ -98,7 +99,7 @@ def test_a_usage_error_exits_2_with_a_usage_line(
 
 
 @pytest.mark.parametrize(
-    "words", [["-h"], ["--help"], ["help"], ["send", "--help"], ["send", "@h", "x", "-h"]]
+    "words", [["-h"], ["--help"], ["help"], ["send", "--help"], ["send", "-h", "@h", "x"]]
 )
 def test_help_shows_examples(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert comm_relay.main(words) == 0

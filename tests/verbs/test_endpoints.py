@@ -47,7 +47,7 @@ def why_none(box: Box) -> str:
     assert sentence.startswith(
         f"no sotd daemon found; nobody listens on unix:{box.link_socket} or unix:{box.hub_socket}, and "
     )
-    assert "--endpoint or SOT_RELAY_ENDPOINT" in sentence
+    assert "SOT_RELAY_ENDPOINT or comm-relay's --endpoint" in sentence
     return sentence.partition(", and ")[2].partition(": start one, or name one")[0]
 
 
