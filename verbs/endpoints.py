@@ -137,6 +137,7 @@ def _derived(env: Mapping[str, str], own: tuple[str, ...]) -> str:
 
 def _none_found(own: tuple[str, ...], why: str) -> str:
     return (
-        f"no sotd daemon found; nobody listens on {' or '.join(own)}, and {why}: start one, or name "
-        f"one with {VARIABLE} or comm-relay's --endpoint (unix:/path, ssh:target, wss://host/, or on Windows pipe:name)"
+        f"no sotd daemon found; nobody listens on {' or '.join(own)}, and {why}: start one, or name one "
+        f"with {VARIABLE} or comm-relay's --endpoint (unix:/path, ssh:target, wss://host/, or on Windows "
+        f"pipe:name)"
     )
