@@ -23,6 +23,7 @@ from filing.lock_manager import (
     record_text,
     start_decision,
 )
+from filing.private_file import write_new
 
 _TRIES = 5  # of a start; each is lost only to another daemon that starts at the same moment
 
@@ -99,7 +100,9 @@ def _publish(
     temporary = _temporary_path(folder, machine_id)
     data = record_text(own, machine_id).encode("utf-8", "surrogateescape")
     try:
-        _write_new(temporary, data, files)
+        with contextlib.suppress(FileNotFoundError):  # left by a dead process that had our pid
+            os.unlink(temporary)
+        write_new(temporary, data, files)
         if replace:
             os.replace(temporary, folder.lock_record)
         else:
@@ -120,19 +123,6 @@ def _temporary_path(folder: CommFolder, machine_id: str | None) -> str:
     # Windows reads a ':' in a file name as a stream.
     name = f".inbox-lock-manager.{machine_id or '-'}.{os.getpid()}.{next(_counter)}".replace(":", ".")
     return os.path.join(folder.home, name.replace("/", "."))
-
-
-def _write_new(path: str, data: bytes, files: FileCalls) -> None:
-    with contextlib.suppress(FileNotFoundError):  # left by a dead process that had our pid
-        os.unlink(path)
-    fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-    try:
-        left = memoryview(data)
-        while left:
-            left = left[files.write(fd, left) :]
-        files.flush(fd)
-    finally:
-        files.close(fd)
 
 
 def _replaced(path: str, own: str, record: RecordAnswer) -> str:
