@@ -5,21 +5,27 @@ import os
 import sys
 from collections.abc import Sequence
 
-EXIT_OK, EXIT_REFUSED, EXIT_USAGE = 0, 1, 2
+from wire.standard_streams import complain, open_what_is_closed
+
+EXIT_REFUSED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; return its exit code. Usage errors exit 2."""
+    """Run one subcommand; return its exit code. Usage errors exit 2, an interrupt before it serves 130."""
+    open_what_is_closed()
     arguments = _parser().parse_args(argv)
-    match arguments.command:
-        case "serve":
-            return _serve(arguments)
-        case "check":
-            from topology.check import main as check
+    try:
+        match arguments.command:
+            case "serve":
+                return _serve(arguments)
+            case "check":
+                from topology.check import main as check
 
-            return check(arguments.hosts, os.environ)
-        case _:
-            return _bridge(arguments)
+                return check(arguments.hosts, os.environ)
+            case _:
+                return _bridge(arguments)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,9 +93,9 @@ def _serve(arguments: argparse.Namespace) -> int:
     from topology.hosts_file import HostsError, find
     from topology.names import HostNameError, self_host
     from topology.paths import comm_home
-    from wire.env import SettingError, count, lock_wait
+    from wire.env import SettingError, box_name, count, lock_wait
     from wire.limits import MAX_FILINGS
-    from wire.runtime import log_to_stderr, run, until_told_to_stop
+    from wire.runtime import log_to_stderr, raise_descriptor_limit, run, until_told_to_stop
     from wire.settings import server_limits
 
     env = os.environ
@@ -100,7 +106,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     try:
         insecure = arguments.insecure or env.get("SOT_INSECURE", "") == "1"
         settings = HubSettings(
-            self_host=arguments.self_host or self_host(env),
+            self_host=box_name(arguments.self_host or self_host(env)),
             comm_home=arguments.comm_home or comm_home(env),
             listen=listen_endpoints(
                 arguments.listen or env.get("SOT_LISTEN", "").split(),
@@ -110,7 +116,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             insecure=insecure,
             lock_wait_s=lock_wait(env),
             max_filings=count(env, "SOT_MAX_FILINGS", MAX_FILINGS),
-            server=server_limits(env),
+            server=server_limits(env, raise_descriptor_limit()),
         )
     except (SettingError, HostNameError) as error:
         return _usage(str(error))
@@ -139,12 +145,12 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _usage(sentence: str) -> int:
-    print(f"sot-hub: {sentence}", file=sys.stderr)
+    complain(f"sot-hub: {sentence}")
     return EXIT_USAGE
 
 
 def _refused(sentence: str) -> int:
-    print(f"sot-hub: {sentence}", file=sys.stderr)
+    complain(f"sot-hub: {sentence}")
     return EXIT_REFUSED
 
 

@@ -1,6 +1,7 @@
 """The offer: one request written to every link at once, its answers folded as they come (WIRE section 5)."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ class _Open:
     fold: Fold
     links: dict[Session, Link]
     verdict: asyncio.Future[Outcome]
-    offered_at: float
+    offered_at: float  # time.monotonic: the loop's own clock may tick in milliseconds
 
 
 class Offers:
@@ -67,8 +68,8 @@ class Offers:
             return fold.verdict
         offer_id = self._last_id = next(self._ids)
         outgoing = Outgoing(encode(Kind.REQ, offer_id, COMM_FILE, offer_payload(request)))
-        out = self._open[offer_id] = _Open(fold, asked, loop.create_future(), loop.time())
-        deadline = loop.call_at(out.offered_at + self.wait_s, self._out_of_time, out)
+        out = self._open[offer_id] = _Open(fold, asked, loop.create_future(), time.monotonic())
+        deadline = loop.call_later(self.wait_s, self._out_of_time, out)
         try:
             for link in links:
                 link.offers += 1
@@ -88,7 +89,7 @@ class Offers:
                 self.late_answers += 1
             return
         link = out.links[session]
-        link.last_answer_ms = (asyncio.get_running_loop().time() - out.offered_at) * 1000
+        link.last_answer_ms = (time.monotonic() - out.offered_at) * 1000
         if isinstance(read_answer(link.host, frame.payload), Filed):
             link.filed += 1
         _settle(out, out.fold.answered(session, frame.payload))

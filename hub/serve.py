@@ -16,7 +16,7 @@ from hub.settings import HubSettings
 from topology.endpoints import Endpoint, PipeEndpoint, UnixEndpoint, WebSocketEndpoint
 from topology.model import Topology
 from wire.limits import DRAIN_TOTAL_S
-from wire.runtime import say
+from wire.runtime import announce
 from wire.server import Server
 
 log = logging.getLogger("sot.hub")
@@ -68,11 +68,14 @@ async def serve(
         async with server.running():
             for endpoint in settings.listen:
                 try:
-                    say(f"listening {await _listen(server, endpoint)}")
+                    listening = await _listen(server, endpoint)
                 except OSError as error:
                     log.error("cannot listen on %s: %s", endpoint, error.strerror or error)  # noqa: TRY400
                     return 1
-            say("ready")
+                if not announce(f"listening {listening}"):
+                    return 1
+            if not announce("ready"):
+                return 1
             await stop.wait()
             end_by = loop.time() + DRAIN_TOTAL_S - _EXIT_S
             desk.draining = True

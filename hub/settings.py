@@ -51,6 +51,8 @@ def listen_endpoints(texts: list[str], default: str, *, insecure: bool) -> tuple
         except EndpointError as error:
             raise SettingError(f"--listen {text}: {error}") from None
         match endpoint:
+            case UnixEndpoint(path=""):
+                raise SettingError(f"--listen {text} names no socket: give unix:/path")
             case UnixEndpoint() | PipeEndpoint():
                 pass
             case WebSocketEndpoint(secure=True):
@@ -64,5 +66,7 @@ def listen_endpoints(texts: list[str], default: str, *, insecure: bool) -> tuple
                     )
             case _:
                 raise SettingError(f"--listen {text}: listen on unix:/path, pipe:name or ws://host:port/")
+        if endpoint in endpoints and getattr(endpoint, "port", None) != 0:  # port 0 is another each time
+            raise SettingError(f"--listen {text} is given twice")
         endpoints.append(endpoint)
     return tuple(endpoints)

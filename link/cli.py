@@ -5,10 +5,17 @@ import os
 import sys
 from collections.abc import Sequence
 
+from wire.standard_streams import complain, open_what_is_closed
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; return its exit code. Usage errors exit 2."""
-    return _run(_parser().parse_args(argv))
+    """Run one subcommand; return its exit code. Usage errors exit 2, an interrupt before it serves 130."""
+    open_what_is_closed()
+    arguments = _parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,9 +59,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from topology.hosts_file import HostsError, find
     from topology.names import HostNameError, self_host
     from topology.paths import comm_home
-    from wire.env import SettingError, count, lock_wait
+    from wire.env import SettingError, box_name, count, lock_wait
     from wire.limits import MAX_FILINGS
-    from wire.runtime import log_to_stderr, run, until_told_to_stop
+    from wire.runtime import log_to_stderr, raise_descriptor_limit, run, until_told_to_stop
     from wire.settings import server_limits
 
     env = os.environ
@@ -62,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         log_to_stderr(arguments.log_level or env.get("SOT_LOG_LEVEL") or "INFO")
         topology = find(arguments.hosts, env)
-        name = arguments.self_host or self_host(env)
+        name = box_name(arguments.self_host or self_host(env))
         derived = relay_endpoint(topology, name, env)
         settings = LinkSettings(
             self_host=name,
@@ -71,13 +78,13 @@ def _run(arguments: argparse.Namespace) -> int:
             listen=listen_endpoint(arguments.listen or env.get("SOT_LISTEN") or link_endpoint(env)),
             lock_wait_s=lock_wait(env),
             max_filings=count(env, "SOT_MAX_FILINGS", MAX_FILINGS),
-            server=server_limits(env),
+            server=server_limits(env, raise_descriptor_limit()),
         )
     except HostsError as error:
-        print(f"sot-link: {error}", file=sys.stderr)
+        complain(f"sot-link: {error}")
         return 1
     except (SettingError, HostNameError, ValueError) as error:
-        print(f"sot-link: {error}", file=sys.stderr)
+        complain(f"sot-link: {error}")
         return 2
     if topology is None:
         log.warning("there is no hosts.toml: the link dials what it was told")

@@ -13,7 +13,7 @@ from wire.admission import ROLE_LINK, hello_payload
 from wire.closing import CloseReason
 from wire.connection import Connection, FrameSink
 from wire.frames import Frame
-from wire.limits import HELLO_DEADLINE_S, RECONNECT_RESET_S
+from wire.limits import HELLO_DEADLINE_S, RECONNECT_RESET_S, SWEEP_S
 from wire.server import wait_until
 from wire.session import DialledSession, HelloRefusedError, Op, Session
 from wire.transports.dial import dial
@@ -36,7 +36,7 @@ class Dialler:
         ids: Iterator[int],
         *,
         connect_wait_s: float = HELLO_DEADLINE_S,
-        sweep_s: float = 1.0,
+        sweep_s: float = SWEEP_S,
     ) -> None:
         self.ids = ids
         self.session: DialledSession | None = None

@@ -13,7 +13,7 @@ from link.settings import LinkSettings
 from topology.endpoints import UnixEndpoint
 from topology.model import Topology
 from wire.limits import DRAIN_S, DRAIN_TOTAL_S
-from wire.runtime import say
+from wire.runtime import announce
 from wire.server import Server
 from wire.session import PING
 
@@ -43,6 +43,7 @@ async def hold_link(settings: LinkSettings, topology: Topology | None, stop: asy
     service = LinkService(settings.self_host, topology.sha256 if topology is not None else "", desk)
     server = Server(settings.self_host, service, ids=ids, limits=settings.server)
     let_go = asyncio.Event()
+    code = 0
     end_by: float | None = None  # loop time, once told to stop
     loop = asyncio.get_running_loop()
     try:
@@ -55,11 +56,14 @@ async def hold_link(settings: LinkSettings, topology: Topology | None, stop: asy
             except OSError as error:
                 log.error("cannot listen on %s: %s", settings.listen, error.strerror or error)  # noqa: TRY400
                 return 1
-            say(f"listening {listening}")
+            if not announce(f"listening {listening}"):
+                return 1
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(dialler.keep(let_go), name="keep the link")
-                say("ready")
-                await stop.wait()
+                if announce("ready"):
+                    await stop.wait()
+                else:
+                    code = 1
                 dialler.finish_by = loop.time() + DRAIN_S
                 end_by = loop.time() + DRAIN_TOTAL_S
                 desk.draining = True
@@ -70,4 +74,4 @@ async def hold_link(settings: LinkSettings, topology: Topology | None, stop: asy
         with suppress(TimeoutError):  # a filing whose end is not known: a flush that hangs, a long lock wait
             async with asyncio.timeout_at(end_by):
                 await filer.close()
-    return 0
+    return code

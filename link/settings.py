@@ -53,6 +53,9 @@ def listen_endpoint(text: str) -> UnixEndpoint | PipeEndpoint:
 
 def _parsed(flag: str, text: str) -> Endpoint:
     try:
-        return parse_endpoint(text)
+        endpoint = parse_endpoint(text)
     except EndpointError as error:
         raise SettingError(f"{flag} {text}: {error}") from None
+    if endpoint == UnixEndpoint("") or getattr(endpoint, "port", None) == 0:
+        raise SettingError(f"{flag} {text} names no socket or port to reach")
+    return endpoint

@@ -153,10 +153,10 @@ class Keepalive(Enum):
 def keepalive(silent_s: float, *, pinged: bool, sweep_s: float, patience: Patience = PATIENCE) -> Keepalive:
     """Decide on a link that has been silent for `silent_s`; looked at every `sweep_s` (WIRE section 6).
 
-    The ping goes out, and the end comes, one sweep early, so that a half-open link is gone within the 20 s.
+    The end comes one sweep early, so that a half-open link is gone within the 20 s.
     """
     if pinged and silent_s >= patience.ping_s + patience.pong_s - sweep_s:
         return Keepalive.DEAD
-    if not pinged and silent_s >= patience.ping_s - sweep_s:
+    if not pinged and silent_s >= patience.ping_s:
         return Keepalive.PING
     return Keepalive.NOTHING

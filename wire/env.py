@@ -19,6 +19,13 @@ def lock_wait(env: "Mapping[str, str]") -> float:
     return number(env, "SOT_INBOX_LOCK_WAIT_SECS", LOCK_WAIT_S, least=0, most=LONGEST_WAIT_S)
 
 
+def box_name(name: str) -> str:
+    """Return this box's own name as declared. SettingError for one that no frame and no log can hold."""
+    if not name.isprintable() or not name.strip():
+        raise SettingError(f"this box's name is {name!r}; give a printable one with --self-host")
+    return name
+
+
 def count(env: "Mapping[str, str]", name: str, default: int) -> int:
     """Return a whole number of at least 1 from the environment, or `default`."""
     value = number(env, name, default, least=1, most=1_000_000)

@@ -32,6 +32,7 @@ HAND_ON_MARGIN_S = 0.5  # a link's daemon waits for the hub this much less than 
 # Links (section 6)
 LINK_PING_S = 10.0
 LINK_PONG_S = 10.0
+SWEEP_S = 0.5  # how often a connection is looked at for silence and for what it has not drained
 WRITE_DEADLINE_S = 10.0
 WRITE_DEADLINE_S_PER_MIB = 1.0
 LINGER_S = 1.0  # a line connection that we close still takes, and drops, what its peer sends

@@ -6,7 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
+
+from wire.log_writer import LogWriter
+from wire.standard_streams import say
+
+_NO_LIMIT = 1_000_000  # open files
 
 
 class _OneLine(logging.Formatter):
@@ -41,7 +47,7 @@ def _indented(lines: str) -> str:
 
 def log_to_stderr(level: str) -> None:
     """Send the daemon's log to stderr. `level` is a name such as INFO; ValueError for another word."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LogWriter()
     formatter = _OneLine("%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
@@ -74,6 +80,23 @@ async def until_told_to_stop(work: Callable[[asyncio.Event], Awaitable[int]]) ->
     return await work(stop)
 
 
-def say(line: str) -> None:
-    """Print one line of what WIRE section 8 puts on stdout, at once."""
-    print(line, flush=True)  # noqa: T201  # this is the daemon's interface
+def announce(line: str) -> bool:
+    """Say one line of WIRE section 8 on stdout; False, and a line in the log, if stdout does not take it."""
+    error = say(line)
+    if error is not None:
+        logging.getLogger("sot").error("standard output takes nothing: %s", error.strerror or error)
+    return error is None
+
+
+def raise_descriptor_limit() -> int:
+    """Allow this process as many open files as it may have; return how many that are."""
+    if sys.platform == "win32":
+        return _NO_LIMIT
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):  # macOS refuses "unlimited"; the soft limit stands then
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _NO_LIMIT if soft == resource.RLIM_INFINITY else soft

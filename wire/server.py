@@ -16,7 +16,7 @@ from wire.admission import Door, RefusedHello
 from wire.closing import CloseReason
 from wire.connection import Connection, FrameSink, Patience
 from wire.frames import Frame
-from wire.limits import DRAIN_S, DRAIN_TOTAL_S, MAX_CONNECTIONS
+from wire.limits import DRAIN_S, DRAIN_TOTAL_S, MAX_CONNECTIONS, SWEEP_S
 from wire.payloads import Hello
 from wire.session import Op, ServedSession, Session
 
@@ -55,7 +55,8 @@ class ServerLimits(Patience):
     """The server's bounds, its patience with a peer among them; each default is the contract's."""
 
     connections: int = MAX_CONNECTIONS
-    sweep_s: float = 1.0
+    sockets: int = 2 * MAX_CONNECTIONS  # connections that have not been admitted yet included
+    sweep_s: float = SWEEP_S
     drain_s: float = DRAIN_S
     drain_total_s: float = DRAIN_TOTAL_S
 
@@ -184,7 +185,7 @@ class Server:
 
     def _new_session(self, connection: Connection) -> FrameSink:
         session = ServedSession(connection, self, self.limits)
-        if self.draining or len(self.sessions) >= 2 * self.limits.connections:
+        if self.draining or len(self.sessions) >= self.limits.sockets:
             # Past this, even a refusal costs more than there is.
             connection.abort(CloseReason.SHUTDOWN if self.draining else CloseReason.CROWDED)
         self.sessions[session] = None

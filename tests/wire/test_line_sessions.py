@@ -77,7 +77,7 @@ async def test_a_hello_past_the_connection_limit_is_refused_until_somebody_leave
 
 
 async def test_far_past_the_connection_limit_a_connection_is_dropped_unheard(folder: Path) -> None:
-    async with serving(folder, connections=1) as served:
+    async with serving(folder, connections=1, sockets=2) as served:
         waiting = [await served.line_client() for _ in range(2)]
         await (await served.line_client()).wait_closed()
         assert await served.service.wait_ended() is CloseReason.CROWDED

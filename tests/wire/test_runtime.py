@@ -103,8 +103,14 @@ async def test_a_signal_sets_the_event_and_the_work_s_code_is_returned(number: s
 def test_a_setting_that_is_unset_or_empty_has_its_default() -> None:
     assert lock_wait({}) == lock_wait({"SOT_INBOX_LOCK_WAIT_SECS": ""}) == LOCK_WAIT_S
     assert count({}, "SOT_X", 5) == 5
-    assert server_limits({}).connections == 8192
-    assert server_limits({"SOT_MAX_CONNECTIONS": "10"}).connections == 10
+    assert server_limits({}, 100_000).connections == 8192
+    assert server_limits({"SOT_MAX_CONNECTIONS": "10"}, 100_000).connections == 10
+
+
+@pytest.mark.parametrize("open_files", [16, 64, 256, 1024, 20_000])
+def test_the_connections_stay_within_the_files_that_may_be_open(open_files: int) -> None:
+    limits = server_limits({}, open_files)
+    assert 4 <= limits.connections < limits.sockets <= max(8, open_files - 64)
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "nan", "inf", "1e9", "0x10"])

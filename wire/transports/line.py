@@ -4,12 +4,12 @@ One frame a line. End of input is not the end of the connection: answers are sti
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from wire.closing import CloseReason
 from wire.connection import Connection, FrameSink, Outgoing
-from wire.frames import LineDecoder
+from wire.frames import BadFrame, Frame, LineDecoder
 from wire.inbound import Inbound
 from wire.limits import LINGER_S, MAX_QUEUED_BYTES
 
@@ -52,8 +52,13 @@ class LineConnection(Connection, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._end is None:
+            self._inbound.add(self._heard(self._decoder.feed(data)))
+
+    def _heard(self, frames: Iterator[Frame | BadFrame]) -> Iterator[Frame | BadFrame]:
+        # A frame is a sign of life, and bytes that complete none are not (section 6).
+        for frame in frames:
             self.last_received = self._loop.time()
-            self._inbound.add(self._decoder.feed(data))
+            yield frame
 
     def eof_received(self) -> bool:
         if self._end is not None:

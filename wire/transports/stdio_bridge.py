@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 
+from wire.standard_streams import complain
+
 _CHUNK = 65_536
 _CONNECT_S = 5.0
 _RETRY_S = 0.02
@@ -22,13 +24,13 @@ def bridge(path: str, *, stdin: int = 0, stdout: int = 1) -> int:
     listens on `path`. Closes `stdout` when the hub's half ends.
     """
     if sys.platform == "win32":
-        print("sot-hub stdio-bridge: the hub's Unix socket cannot be reached on Windows", file=sys.stderr)
+        complain("sot-hub stdio-bridge: the hub's Unix socket cannot be reached on Windows")
         return 1
     hub = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _connect(hub, path)
     except OSError as error:
-        print(f"sot-hub stdio-bridge: no hub listens on {path}: {error.strerror or error}", file=sys.stderr)
+        complain(f"sot-hub stdio-bridge: no hub listens on {path}: {error.strerror or error}")
         return 1
     # A daemon thread: if the hub is gone, nothing waits for a stdin that may never end.
     threading.Thread(target=_stdin_to_hub, args=(stdin, hub), name="stdin-to-hub", daemon=True).start()

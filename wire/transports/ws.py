@@ -220,21 +220,24 @@ async def listen(
             super().__init__(*args, **kwargs)
             self.sink_of = sink_of
 
-    server = await serve(
-        _until_closed,
-        host,
-        port,
-        ssl=tls,
-        create_connection=Accepted,
-        select_subprotocol=_select_subprotocol,
-        compression=None,
-        max_size=MAX_FRAME_BYTES,
-        open_timeout=HELLO_DEADLINE_S,
-        ping_interval=None,  # the sweep in wire/server.py is the keepalive of every transport
-        close_timeout=1,
-        server_header=None,
-        backlog=BACKLOG,
-    )
+    try:
+        server = await serve(
+            _until_closed,
+            host,
+            port,
+            ssl=tls,
+            create_connection=Accepted,
+            select_subprotocol=_select_subprotocol,
+            compression=None,
+            max_size=MAX_FRAME_BYTES,
+            open_timeout=HELLO_DEADLINE_S,
+            ping_interval=None,  # the sweep in wire/server.py is the keepalive of every transport
+            close_timeout=1,
+            server_header=None,
+            backlog=BACKLOG,
+        )
+    except UnicodeError as error:
+        raise OSError(f"{host} is no host name: {error}") from None
     return server, server.sockets[0].getsockname()[1]
 
 
@@ -277,7 +280,7 @@ async def dial(
     except InvalidStatus as error:
         status = error.response.status_code
         raise DialRefusedError(status, f"the hub answered HTTP {status} to the WebSocket upgrade") from None
-    except (InvalidHandshake, InvalidURI) as error:
+    except (InvalidHandshake, InvalidURI, UnicodeError) as error:  # the last: a name that DNS cannot hold
         raise ConnectionError(f"no WebSocket answered there: {error}") from None
     assert isinstance(tapped, _Tapped)  # noqa: S101  # create_connection above made it
     if tapped.wire.end is not None or tapped.protocol.state is State.CLOSED:
