@@ -14,6 +14,8 @@ WSS_PORT = 443
 
 _PIPE_PREFIX = "\\\\.\\pipe\\"
 _DNS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
+_MAX_LABEL = 63  # of DNS (RFC 1035, 2.3.4), as is the next
+_MAX_NAME = 253
 _SHOWN = 200  # characters of a refused text that are worth repeating
 
 
@@ -23,7 +25,11 @@ class EndpointError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UnixEndpoint:
-    """`unix:/path`. The path is not judged further: whoever dials or listens learns what is there."""
+    """`unix:/path`. The path is not judged further: whoever dials or listens learns what is there.
+
+    `unix:` alone is an endpoint by its form, with a `path` of "", and names no socket: who is told to listen
+    on it or to dial it refuses it by name. Linux would bind some abstract socket that nobody finds.
+    """
 
     path: str
 
@@ -179,8 +185,20 @@ def _web_socket(text: str, rest: str, *, secure: bool) -> WebSocketEndpoint:
         host = host.lower()
         if not host or not _DNS.issuperset(host):
             raise _refused(text, "the host is a name or an address, an IPv6 address in brackets")
+        _sendable_to_dns(text, host)
     port = (WSS_PORT if secure else WS_PORT) if not after else _port(text, after)
     return WebSocketEndpoint(host, port, secure, f"/{path}" if slash else "/")
+
+
+def _sendable_to_dns(text: str, host: str) -> None:
+    # A look-up of such a name never asks anybody: it fails as UnicodeError, which no dialler waits for.
+    labels = host.removesuffix(".").split(".")  # with a dot at its end a name is a whole one
+    if "" in labels:
+        raise _refused(text, "the host has a dot with no label before it")
+    if max(map(len, labels)) > _MAX_LABEL:
+        raise _refused(text, f"a label of the host is longer than {_MAX_LABEL} characters")
+    if len(host.removesuffix(".")) > _MAX_NAME:
+        raise _refused(text, f"the host is longer than {_MAX_NAME} characters")
 
 
 def _ipv6(text: str, inside: str) -> str:

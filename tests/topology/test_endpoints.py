@@ -67,6 +67,9 @@ def test_which_spellings_are_endpoints(case: dict[str, Any]) -> None:
         ("wss://hub:443/", WebSocketEndpoint("hub", 443, secure=True), "wss://hub/"),
         ("wss://hub:65535/a/b", WebSocketEndpoint("hub", 65535, secure=True, path="/a/b"), None),
         ("ws://0.0.0.0:8080/", WebSocketEndpoint("0.0.0.0", 8080), None),
+        ("ws://hub.example.org.:1/", WebSocketEndpoint("hub.example.org.", 1), None),
+        (f"ws://{'a' * 63}.b:1/", WebSocketEndpoint(f"{'a' * 63}.b", 1), None),
+        (f"ws://{'a.' * 126}b.:1/", WebSocketEndpoint(f"{'a.' * 126}b.", 1), None),
     ],
 )
 def test_an_endpoint_and_its_canonical_text(text: str, endpoint: Endpoint, canonical: str | None) -> None:
@@ -99,6 +102,13 @@ def test_an_endpoint_and_its_canonical_text(text: str, endpoint: Endpoint, canon
         ("ws://h:1?a", "it has no query and no fragment"),
         ("ws://h:1/#a", "it has no query and no fragment"),
         ("ws://ann@h:1/", "credentials do not belong in it"),
+        ("ws://a..b:1/", "the host has a dot with no label before it"),
+        ("ws://.a:1/", "the host has a dot with no label before it"),
+        ("wss://./", "the host has a dot with no label before it"),
+        ("wss://a../", "the host has a dot with no label before it"),
+        (f"ws://{'a' * 64}:1/", "a label of the host is longer than 63 characters"),
+        (f"ws://b.{'a' * 64}.:1/", "a label of the host is longer than 63 characters"),
+        (f"ws://{'a.' * 126}bc:1/", "the host is longer than 253 characters"),
         ("unix:/a\nb", "it holds a control character"),
         ("pipe:", "a pipe is one name, and on this box"),
         ("pipe:\\\\other\\pipe\\name", "a pipe is one name, and on this box"),
@@ -116,6 +126,16 @@ def test_a_refusal_says_why_and_names_the_accepted_forms(text: str, why: str) ->
     assert "(accepted: unix:/path, ws://host:port/, wss://host[:port]/, ssh:host, pipe:name)" in str(
         refusal.value
     )
+
+
+@given(st.lists(st.sampled_from([".", "a", "-", "b" * 31, "c" * 62])).map("".join))
+def test_a_host_that_is_taken_can_be_looked_up(host: str) -> None:
+    try:
+        endpoint = parse_endpoint(f"ws://{host}:1/")
+    except EndpointError:
+        return
+    assert isinstance(endpoint, WebSocketEndpoint)
+    assert endpoint.host.encode("idna")  # as socket.getaddrinfo does
 
 
 def test_a_refusal_names_the_text() -> None:
