@@ -4,6 +4,8 @@ HostsError
 └── HostsMissing    there is no such file
 """
 
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -25,7 +27,10 @@ _HOST_NAME = "a host name is lower-case letters, digits, '.', '_' and '-', and b
 
 
 class HostsError(Exception):
-    """A hosts.toml that cannot be used; str() is `<file>:<line>: <sentence>`, or `<file>: <sentence>`."""
+    """A hosts.toml that cannot be used; str() is `<file>:<line>: <sentence>`, or `<file>: <sentence>`.
+
+    Where not even a file was named it is the sentence alone, and `path` is "".
+    """
 
     def __init__(self, path: str, line: int | None, sentence: str) -> None:
         super().__init__(path, line, sentence)
@@ -34,6 +39,8 @@ class HostsError(Exception):
         self.sentence = sentence
 
     def __str__(self) -> str:
+        if not self.path:
+            return self.sentence
         place = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{place}: {self.sentence}"
 
@@ -54,6 +61,8 @@ def find(named: str | None, env: Mapping[str, str]) -> Topology | None:
     `named` is the file of `--hosts`; None means `$SOT_HOSTS`, else the default file, which alone may be
     missing. Raises HostsMissing, HostsError.
     """
+    if named == "":
+        raise HostsError("", None, "--hosts names no file")
     path, must_exist = hosts_file(env) if named is None else (named, True)
     try:
         return load(path)
@@ -66,7 +75,9 @@ def find(named: str | None, env: Mapping[str, str]) -> Topology | None:
 def load(path: str) -> Topology:
     """Read the hosts.toml at `path`; messages name it as given. Raises HostsMissing, else HostsError."""
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:  # Path.open takes no opener
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise HostsError(path, None, "is not a regular file (a FIFO, or a device)")
             data = file.read(MAX_HOSTS_BYTES + 1)
     except FileNotFoundError as error:
         if Path(path).is_symlink():
@@ -77,6 +88,11 @@ def load(path: str) -> Topology:
         why = getattr(error, "strerror", None) or str(error)
         raise HostsError(path, None, f"cannot be read: {why}") from error
     return parse(data, path)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # The open of a FIFO would wait for a writer, for ever as a rule.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def parse(data: bytes, path: str) -> Topology:

@@ -152,3 +152,8 @@ def test_a_console_without_the_letter_still_gets_the_report(
     assert main(str(file), env) == 0
     sys.stdout.flush()
     assert b"\\xe9" in raw.getvalue()
+
+
+def test_an_option_that_names_no_file_has_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("", {"SOT_SELF_HOST": "hub"}) == 1
+    assert capsys.readouterr().err == "--hosts names no file\n"

@@ -406,10 +406,34 @@ def test_a_refused_right_to_read_names_the_cause(monkeypatch: pytest.MonkeyPatch
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "hosts.toml")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(hosts_file, "_open_at_once", refuse)
     with pytest.raises(HostsError, match=r"^hosts\.toml: cannot be read: Permission denied$") as caught:
         load("hosts.toml")
     assert not isinstance(caught.value, HostsMissing)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="FIFOs and devices of POSIX")
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    fifo = tmp_path / "hosts.toml"
+    if sys.platform != "win32":
+        os.mkfifo(fifo)
+    for path in (str(fifo), "/dev/null", "/dev/zero"):
+        with pytest.raises(HostsError, match="is not a regular file") as caught:
+            load(path)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert not isinstance(caught.value, HostsMissing)
+
+
+def test_an_option_that_names_no_file_is_told_so() -> None:
+    with pytest.raises(HostsError, match=r"^--hosts names no file$") as caught:
+        find("", {})
+    assert not isinstance(caught.value, HostsMissing)
+
+
+def test_a_url_whose_host_no_dns_encodes_is_refused() -> None:
+    for host in ("a..b", ".a", "a" * 64, "a." * 127 + "b"):
+        with pytest.raises(HostsError, match=r"hosts\.toml:3: url is not an endpoint: .*host"):
+            parse(f"hub = 'a'\n[host.a]\nurl = 'wss://{host}/'\n".encode(), "hosts.toml")
 
 
 def test_a_file_past_the_bound_is_refused(tmp_path: Path) -> None:
