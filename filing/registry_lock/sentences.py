@@ -83,8 +83,9 @@ def cleared(holder: Record, path: str) -> str:
 
 
 def not_cleared_unread(path: str, why: str) -> str:
+    """`why` is that of `walk.NotSeen`: it says what could not be read."""
     return (
-        f"registry lock {path} was not cleared: its record could not be read: {why}. "
+        f"registry lock {path} was not cleared: {why}. "
         f"Retry; if that stays so and its holder is dead, remove {path} by hand."
     )
 

@@ -192,7 +192,7 @@ class Free(Value):
 
 
 class NotSeen(Value):
-    """The lock could not be read: a step that learned nothing."""
+    """The lock could not be read: a step that learned nothing. `why` says so in full."""
 
     why: str
 

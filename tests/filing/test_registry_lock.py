@@ -485,7 +485,11 @@ def test_a_record_that_cannot_be_read_is_said_to_be_so(home: Path, calls: Calls)
     )
     answer = clear(str(home), host=HOST, calls=calls)
     assert not answer.ok
-    assert "its record could not be read: Input/output error (EIO)" in answer.sentence
+    assert answer.sentence == (
+        f"registry lock {home}/.registry.lock was not cleared: its record could not be read: "
+        "Input/output error (EIO). Retry; if that stays so and its holder is dead, remove "
+        f"{home}/.registry.lock by hand."
+    )
     assert names(home) == [LOCK_NAME]
 
 
