@@ -7,10 +7,8 @@ process get a turn.
 """
 
 import asyncio
-import contextlib
 import enum
 import logging
-import os
 import random
 import threading
 from collections import Counter, deque
@@ -22,12 +20,12 @@ from filing import outcome, platform
 from filing.comm_folder import file_error_text
 from filing.inbox import Appended, AppendFailed, Inboxes
 from filing.outcome import FILED, Filed, Refused
+from filing.script_lock import NFS4_RETRY_S, let_go
 from filing.verdict import FileRequest, Forward
 from filing.workers import Workers
 
 log = logging.getLogger("sot.filing")
 
-NFS4_RETRY_S: Final = (0.015, 0.025)  # jittered between these (PROTOCOL Delivery, "The wait is chosen")
 MAX_SMALLER_TRIES: Final = 32  # of one batch on a full disk
 
 Answer: TypeAlias = Filed | Refused | Forward
@@ -165,7 +163,7 @@ class Committer:
         try:
             free = platform.try_lock(fd)
         except OSError as error:
-            _let_go(fd)
+            let_go(fd)
             self._refuse_all(inbox, _lock_failed(inbox.handle, error))
             return
         if free:
@@ -183,10 +181,10 @@ class Committer:
                 for filing in inbox.queue:
                     filing.saw_held = True
         if nobody:
-            _let_go(fd)
+            let_go(fd)
             return
         if not within:
-            _let_go(fd)
+            let_go(fd)
             why = f"{self._max_lock_waiters} held inbox locks are being waited for"
             self._refuse_all(inbox, outcome.busy(why))
             return
@@ -197,7 +195,7 @@ class Committer:
             thread.start()
         except RuntimeError:  # the system gives no more threads
             self._waited(inbox)
-            _let_go(fd)
+            let_go(fd)
             self._refuse_all(inbox, outcome.busy("this box has no thread left to wait for a held inbox lock"))
 
     def _waited(self, inbox: _Inbox) -> None:
@@ -219,11 +217,11 @@ class Committer:
             if not inbox.polling:
                 platform.wait_lock(fd)
             elif not self._poll_lock(inbox, fd):
-                _let_go(fd)
+                let_go(fd)
                 return
         except OSError as error:
             self._waited(inbox)
-            _let_go(fd)
+            let_go(fd)
             self._refuse_all(inbox, _lock_failed(inbox.handle, error))
             return
         self._waited(inbox)
@@ -255,7 +253,7 @@ class Committer:
             self._refuse_all(inbox, _lock_failed(inbox.handle, error))
             return
         finally:
-            _let_go(fd)
+            let_go(fd)
         with self._mutex:
             self.counts += counts
             for filing, _ in answers:
@@ -309,11 +307,3 @@ class Committer:
 
 def _lock_failed(handle: str, error: OSError) -> Refused:
     return outcome.append_failed(file_error_text(f"inbox/{handle}.lock", error))
-
-
-def _let_go(fd: int) -> None:
-    # Unlocked by name first: a child forked meanwhile may still share the descriptor.
-    with contextlib.suppress(OSError):  # the close unlocks too
-        platform.unlock(fd)
-    with contextlib.suppress(OSError):  # nothing was written through it
-        os.close(fd)

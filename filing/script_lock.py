@@ -27,7 +27,7 @@ from filing.lock_manager import NFS4_PREFIX, RecordAnswer, names_own
 from filing.lock_record import read_record
 from filing.machine import THIS_MACHINE, Machine
 
-NFS4_RETRY_S: Final = (0.015, 0.025)  # jittered between these
+NFS4_RETRY_S: Final = (0.015, 0.025)  # jittered between these, for a command as for a daemon
 
 
 def may_lock(system: str, own: str, record: RecordAnswer) -> bool:
@@ -78,6 +78,7 @@ def take_lock(inboxes: Inboxes, handle: str, own: str, *, shared: bool, wait_s: 
 
 
 def let_go(fd: int) -> None:
+    """The lock is off and the descriptor closed, whether or not it held the lock."""
     # Unlocked by name first: a child forked meanwhile may still share the descriptor.
     with contextlib.suppress(OSError):  # the close unlocks too
         platform.unlock(fd)
