@@ -91,7 +91,8 @@ def replace_private(path: str, data: bytes, calls: FileCalls = SYSTEM_FILES) -> 
     A missing folder is made, 0700. What stood at `path` is replaced, a link too, and never followed. Raises
     `OSError`.
     """
-    make_private_folder(os.path.dirname(path), calls)
+    folder = os.path.dirname(path) or "."
+    make_private_folder(folder, calls)
     temporary = f"{path}.tmp.{os.getpid()}.{next(_counter)}"
     with contextlib.suppress(FileNotFoundError):  # left by a dead process that had our pid
         os.unlink(temporary)
@@ -102,7 +103,7 @@ def replace_private(path: str, data: bytes, calls: FileCalls = SYSTEM_FILES) -> 
         with contextlib.suppress(OSError):  # the error that led here is the one to tell
             os.unlink(temporary)
         raise
-    calls.flush_folder(os.path.dirname(path))
+    calls.flush_folder(folder)
 
 
 def write_new(path: str, data: bytes, calls: FileCalls = SYSTEM_FILES) -> None:

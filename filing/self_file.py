@@ -133,7 +133,7 @@ def read_self(path: str, calls: ReadCalls = PRIVATE_READS) -> SelfAnswer:
     return parse_self(data) if isinstance(data, bytes) else data
 
 
-def write_self(
+def write_slot(
     home: str,
     host: str,
     slot: str,
@@ -143,12 +143,25 @@ def write_self(
     reads: ReadCalls = PRIVATE_READS,
     files: FileCalls = SYSTEM_FILES,
 ) -> SlotTaken | None:
-    """Write the slot, whole or not at all; None when it is written. `repin` overrides the conflict rule.
+    """`write_self` where the layout has a session's self file."""
+    return write_self(self_path(home, host, slot), slot, own, repin=repin, reads=reads, files=files)
+
+
+def write_self(
+    path: str,
+    slot: str,
+    own: SelfFile,
+    *,
+    repin: bool = False,
+    reads: ReadCalls = PRIVATE_READS,
+    files: FileCalls = SYSTEM_FILES,
+) -> SlotTaken | None:
+    """Write the self file at `path`, whole or not at all; None when it is written. `repin` overrides the
+    conflict rule. `slot` is for that rule: `slot_in_name` of a pinned file (SOT_COMM_SELF_FILE), or "".
 
     The rule is asked here again, right before the write, since another join may have come first. A slot that
     cannot be read may name anybody, so it is not written over. Raises `OSError` and `ValueError`.
     """
-    path = self_path(home, host, slot)
     text = self_text(own)
     if not repin:
         stands = read_self(path, reads)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from filing.comm_folder import FileCalls
 from filing.fresh_read import ReadFailed
 from filing.self_file import (
+    NO_ROW,
     Audit,
     SelfFile,
     SlotTaken,
@@ -25,6 +26,7 @@ from filing.self_file import (
     slot_of,
     slug,
     write_self,
+    write_slot,
 )
 from tests.filing.support import on_posix
 
@@ -130,8 +132,8 @@ def test_a_slot_is_written_and_read(tmp_path: Path) -> None:
     home = str(tmp_path / "comm")
     path = self_path(home, "box", "ws-alpha-1")
     assert read_self(path) is None
-    assert write_self(home, "box", "ws-alpha-1", OWN) is None
-    assert write_self(home, "box", "ws-alpha-1", OWN) is None
+    assert write_slot(home, "box", "ws-alpha-1", OWN) is None
+    assert write_slot(home, "box", "ws-alpha-1", OWN) is None
     assert read_self(path) == OWN
     assert [found.name for found in Path(path).parent.iterdir()] == ["box__ws-alpha-1.txt"]
 
@@ -139,7 +141,7 @@ def test_a_slot_is_written_and_read(tmp_path: Path) -> None:
 @on_posix
 def test_a_slot_is_its_owners_alone(tmp_path: Path) -> None:
     home = str(tmp_path / "comm")
-    write_self(home, "box", "x", OWN)
+    write_slot(home, "box", "x", OWN)
     path = Path(self_path(home, "box", "x"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -147,21 +149,21 @@ def test_a_slot_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_another_projects_slot_is_left_unless_it_is_repinned(tmp_path: Path) -> None:
     home = str(tmp_path / "comm")
-    write_self(home, "box", "ws-beta-1", OTHER)
-    refused = write_self(home, "box", "ws-beta-1", OWN)
+    write_slot(home, "box", "ws-beta-1", OTHER)
+    refused = write_slot(home, "box", "ws-beta-1", OWN)
     assert isinstance(refused, SlotTaken)
     assert "REFUSING to write @alpha-box" in refused.sentence
     assert "it names @beta-box, claimed for root=/p/beta" in refused.sentence
     assert "join again with --repin" in refused.sentence
     assert read_self(self_path(home, "box", "ws-beta-1")) == OTHER
-    assert write_self(home, "box", "ws-beta-1", OWN, repin=True) is None
+    assert write_slot(home, "box", "ws-beta-1", OWN, repin=True) is None
     assert read_self(self_path(home, "box", "ws-beta-1")) == OWN
 
 
 def test_the_shared_slot_is_the_last_writers(tmp_path: Path) -> None:
     home = str(tmp_path / "comm")
-    write_self(home, "box", "nopane", OTHER)
-    assert write_self(home, "box", "nopane", OWN) is None
+    write_slot(home, "box", "nopane", OTHER)
+    assert write_slot(home, "box", "nopane", OWN) is None
     assert read_self(self_path(home, "box", "nopane")) == OWN
 
 
@@ -172,10 +174,10 @@ def test_a_slot_that_cannot_be_read_may_name_anybody(tmp_path: Path) -> None:
     Path(path).parent.mkdir(parents=True)
     Path(path).symlink_to(tmp_path / "elsewhere")
     assert read_self(path) == ReadFailed("is a symbolic link")
-    refused = write_self(home, "box", "ws-alpha-1", OWN)
+    refused = write_slot(home, "box", "ws-alpha-1", OWN)
     assert isinstance(refused, SlotTaken)
     assert "it could not be read (is a symbolic link)" in refused.sentence
-    assert write_self(home, "box", "ws-alpha-1", OWN, repin=True) is None
+    assert write_slot(home, "box", "ws-alpha-1", OWN, repin=True) is None
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -185,11 +187,27 @@ def test_a_failed_write_leaves_the_slot_as_it_was(tmp_path: Path) -> None:
             raise OSError(28, "No space left on device")
 
     home = str(tmp_path / "comm")
-    write_self(home, "box", "nopane", OTHER)
+    write_slot(home, "box", "nopane", OTHER)
     with pytest.raises(OSError, match="No space"):
-        write_self(home, "box", "nopane", OWN, files=FullDisk())
+        write_slot(home, "box", "nopane", OWN, files=FullDisk())
     assert read_self(self_path(home, "box", "nopane")) == OTHER
     assert len(list((tmp_path / "comm" / "self").iterdir())) == 1
+
+
+def test_a_pinned_self_file_stands_wherever_it_was_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in (str(tmp_path / "new" / "me"), "me.txt"):
+        assert write_self(path, "", OTHER) is None
+        refused = write_self(path, "", OWN)
+        assert refused is not None
+        assert f"the identity slot {path}: it names @" in refused.sentence
+        assert read_self(path) == OTHER
+        assert write_self(path, NO_ROW, OWN) is None
+        assert write_self(path, "", OTHER, repin=True) is None
+        assert read_self(path) == OTHER
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["me.txt", "new"]
 
 
 # The audit
@@ -247,7 +265,7 @@ def test_how_the_daemon_makes_a_name_of_a_label(label: str, made: str) -> None:
 def test_every_slot_is_looked_at(tmp_path: Path) -> None:
     home = str(tmp_path / "comm")
     for slot, own in (("ws-beta-1", OTHER), ("nopane", OWN)):
-        write_self(home, "h", slot, own)
+        write_slot(home, "h", slot, own)
     (tmp_path / "comm" / "self" / "note.txt").write_text("not a slot")
     assert read_slots(home) == [("h__nopane.txt", OWN), ("h__ws-beta-1.txt", OTHER)]
 

@@ -17,7 +17,7 @@ from filing.lock_record import RecordFate, start_record
 from filing.outcome import FILED
 from filing.registry_lock import registry_lock
 from filing.registry_write import Written, update_registry
-from filing.self_file import SelfFile, write_self
+from filing.self_file import SelfFile, write_slot
 from tests.filing.support import FakeMachine, on_posix
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def work(home: str) -> None:
     filed = append_locally(home, "h", b"{}\n", 0, machine=FakeMachine(), system="linux")
     assert filed is FILED
     write_cursor(folder, "h", "1\n")
-    assert write_self(home, "box", "nopane", SelfFile("h", "", "")) is None
+    assert write_slot(home, "box", "nopane", SelfFile("h", "", "")) is None
     judge(home)
 
 
