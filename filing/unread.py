@@ -63,6 +63,7 @@ class ShownLine:
     sender: str
     repo: str
     text: str
+    to: str = ""  # as the line says it; "" is a broadcast
 
     def __str__(self) -> str:
         return f"[{self.stamp}] [{self.sender}:{self.repo}] {self.text}"
@@ -117,6 +118,7 @@ def _shown(number: int, members: Mapping[str, Any]) -> ShownLine:
         sender=_first_text(members, "from"),
         repo=_first_text(members, "repo"),
         text=_first_text(members, "msg", "message", "text"),  # the last two are older writers'
+        to=_first_text(members, "to"),
     )
 
 

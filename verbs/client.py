@@ -4,10 +4,13 @@
 `Channel`, which is where each transport's I/O is.
 """
 
+import time
+
 from verbs.fast_json import parse
 from verbs.frames import HELLO, HELLO_ID, REQUEST_ID
 from wire.limits import FRAME_VERSION, MAX_FRAME_BYTES
 
+_LAST_LOOK_S = 0.1  # past the deadline, for what had arrived; a flood of junk is not read to its end
 _PROTOCOL_MISMATCH = "protocol_mismatch"
 
 
@@ -180,4 +183,6 @@ def ask(channel: Channel, frames: tuple[bytes, ...], op: str, deadline: float) -
             return conversation.ended()
         for frame in received:
             conversation.take(frame)
+            if time.monotonic() > deadline + _LAST_LOOK_S:
+                return conversation.ended()
     return verdict

@@ -33,7 +33,8 @@ READ_WAIT_VARIABLE = "SOT_INBOX_READ_WAIT_SECS"
 _DOES = (
     "Shows the mail that came since the last comm-poll, as [time] [from:repo] text, and marks it read.\n"
     "Nothing in a message can drive a terminal: control characters are shown as escapes such as \\x1b,\n"
-    "whatever stdout is; line ends and tabs stay. --json gives each text exactly."
+    "whatever stdout is; line ends and tabs stay, and a text's further lines are indented by two spaces.\n"
+    "--json gives each text exactly."
 )
 _EXAMPLE = """examples:
   comm-poll                              what is new
@@ -176,7 +177,9 @@ def _show(reader: Reader, batch: Batch) -> bool:
 
 def _as_text(line: ShownLine) -> str:
     head = ShownLine(line.number, one_line(line.stamp), one_line(line.sender), one_line(line.repo), "")
-    return f"{head}{without_controls(line.text)}"
+    # No line of a text can pass for the head of a message.
+    first, *others = without_controls(line.text).split("\n")
+    return "\n".join([f"{head}{first}", *(f"  {other}" if other else "" for other in others)])
 
 
 def _as_json(line: ShownLine) -> str:
@@ -184,6 +187,7 @@ def _as_json(line: ShownLine) -> str:
         "line": line.number,
         "ts": line.stamp,
         "from": line.sender,
+        "to": line.to,
         "repo": line.repo,
         "msg": line.text,
     }

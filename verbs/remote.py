@@ -7,6 +7,7 @@ one that never returns does not keep the process.
 """
 
 import contextlib
+import logging
 import os
 import queue
 import subprocess
@@ -29,7 +30,8 @@ from wire.limits import MAX_FRAME_BYTES, SUBPROTOCOL
 _CHUNK = 65_536
 _WORDS_KEPT = 400  # characters of a transport's own words in a reason
 _LAST_WORDS_S = 0.5  # what ssh wrote before it ended is in its pipe already
-_GOODBYE_S = 0.5  # the answer is known: a peer that does not close either is not waited for
+_GOODBYE_S = 0.05  # a close frame leaves at once; its answer is of no use
+_MOST_TOLD = 8  # a reader ahead of the sender waits: what a flooding peer sends stays with the peer
 _PIPE_BUSY_PAUSE_S = 0.01
 _ERROR_PIPE_BUSY = 231  # Windows: all instances of the pipe are taken, for the moment
 _PIPES = "\\\\.\\pipe\\"
@@ -56,23 +58,46 @@ def dial(text: str, deadline: float) -> Channel:
 
 
 class _ThreadedChannel(Channel):
-    """A channel whose threads tell what arrives; None is their last word."""
+    """A channel one of whose threads tells what arrives; None is its last word."""
 
     def __init__(self) -> None:
-        self._told: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()
+        self._told: queue.Queue[list[bytes] | None] = queue.Queue(_MOST_TOLD)
+        self._left = False  # nobody receives any more
+        self._over = False
 
     def receive(self, deadline: float) -> list[bytes] | None:
-        try:
-            return self._told.get(timeout=max(deadline - time.monotonic(), 0))
-        except queue.Empty:
+        if self._over:
             return None
+        left = deadline - time.monotonic()
+        # Past the deadline one look is left, at what came while the sender was held up.
+        self._over = left <= 0
+        try:
+            told = self._told.get(timeout=max(left, 0))
+        except queue.Empty:
+            told = None
+        self._over = self._over or told is None
+        return told
+
+    def close(self) -> None:
+        self._left = True
+        with contextlib.suppress(queue.Empty):  # a reader that waits for room gets it, and ends
+            while True:
+                self._told.get_nowait()
+
+    def _tell(self, frames: list[bytes] | None) -> bool:
+        """Hand frames over, and return whether somebody may still want more."""
+        if not self._left:
+            self._told.put(frames)
+        return not self._left
 
     def _tell_lines(self, descriptor: int) -> None:
         lines = Lines()
         with contextlib.suppress(OSError):
             while not lines.broken and (data := os.read(descriptor, _CHUNK)):
-                self._told.put(lines.feed(data))
-        self._told.put(lines.rest())
+                if not self._tell(lines.feed(data)):
+                    return
+        self._tell(lines.rest())
+        self._tell(None)
 
 
 class SshChannel(_ThreadedChannel):
@@ -104,6 +129,7 @@ class SshChannel(_ThreadedChannel):
         return told
 
     def close(self) -> None:
+        super().close()
         self._process.kill()
         self._process.wait()
         for thread in self._threads:
@@ -121,7 +147,6 @@ class SshChannel(_ThreadedChannel):
 
     def _read(self) -> None:
         self._tell_lines(_descriptor(self._process.stdout))
-        self._told.put(None)
 
     def _keep_stderr(self) -> None:
         with contextlib.suppress(OSError):
@@ -158,13 +183,21 @@ class WebSocketChannel(_ThreadedChannel):
         _thread("websocket", self._talk, frames, deadline)
 
     def close(self) -> None:
-        self._close()
+        super().close()
+        # A write that a peer does not take would hold this up too, so it is a thread's.
+        goodbye = _thread("websocket close", self._close)
+        if not self._over:  # else the window has closed: the person is told at once
+            goodbye.join(_GOODBYE_S)
 
     def _talk(self, frames: tuple[bytes, ...], deadline: float) -> None:
         from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
         from websockets.sync.client import connect
         from websockets.typing import Subprotocol
 
+        # What the library thinks of a peer is said in our one sentence, and never as its stack.
+        library_log = logging.getLogger("websockets")
+        library_log.setLevel(logging.CRITICAL)
+        library_log.addHandler(logging.NullHandler())
         try:
             with connect(
                 self._url,
@@ -183,8 +216,8 @@ class WebSocketChannel(_ThreadedChannel):
                     for frame in frames:
                         connection.send(frame.decode())
                 for message in connection:
-                    if isinstance(message, str):
-                        self._told.put([message.encode()])
+                    if isinstance(message, str) and not self._tell([message.encode()]):
+                        break
         except InvalidStatus as error:
             self.words = f"HTTP {error.response.status_code} to the WebSocket upgrade"
         except ConnectionClosed as error:
@@ -194,7 +227,7 @@ class WebSocketChannel(_ThreadedChannel):
         except (OSError, ValueError, WebSocketException) as error:
             self.words = getattr(error, "strerror", None) or str(error)
         finally:
-            self._told.put(None)
+            self._tell(None)
 
 
 class PipeChannel(_ThreadedChannel):
@@ -216,7 +249,6 @@ class PipeChannel(_ThreadedChannel):
             while left:
                 left = left[os.write(self._descriptor, left) :]
         self._tell_lines(self._descriptor)
-        self._told.put(None)
 
 
 def _open_pipe(path: str, deadline: float) -> int:

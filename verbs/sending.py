@@ -3,8 +3,11 @@
 """
 
 import os
+import sys
 import time
 from _collections_abc import Callable, Mapping  # collections.abc under the name that is loaded already
+from errno import EINVAL
+from stat import S_ISDIR, S_ISFIFO, S_ISREG
 
 from verbs.client import Accepted, Channel, NoAnswer, Refused, ask
 from verbs.endpoints import NoDaemonError, SilentError, UnusableEndpointError
@@ -14,6 +17,7 @@ from wire.env import SettingError, lock_wait
 from wire.limits import MAX_FRAME_BYTES, WINDOW_EXTRA_S
 
 INTERRUPTED = 130
+_INHERITED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # names of descriptors that are open already
 
 
 Connect = Callable[[float], tuple[str, Channel]]
@@ -41,7 +45,7 @@ def read_message(path: str) -> str:
     """
     name = "standard input" if path == "-" else path
     try:
-        with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:  # start-up time
+        with open(0 if path == "-" else path, "rb", closefd=path != "-", opener=_open_file) as file:
             data = file.read(MAX_FRAME_BYTES + 1)
             size = os.fstat(file.fileno()).st_size  # 0 for a pipe
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -54,6 +58,34 @@ def read_message(path: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FailedError(f"{name} is not UTF-8 at byte {error.start}; nothing was sent") from None
+
+
+def _open_file(path: str, flags: int) -> int:
+    """Open a regular file, or what this process was started with.
+
+    A FIFO by name may have no writer, and a device no end: neither may hold a send up. Raises OSError.
+    """
+    # Also `<(command)`: whoever started us holds, or held, the other end.
+    inherited = path.startswith(_INHERITED)
+    if not inherited:
+        _check_kind(os.stat(path))  # noqa: PTH116  # before the open, which a FIFO's writer would notice
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not inherited:
+            _check_kind(os.fstat(descriptor))
+        if sys.platform != "win32":
+            os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_kind(status: os.stat_result) -> None:
+    if S_ISFIFO(status.st_mode):
+        raise OSError(EINVAL, "it is a FIFO, which may have no writer; pipe the text in, with --file -")
+    if not S_ISREG(status.st_mode) and not S_ISDIR(status.st_mode):  # open() says it of a folder
+        raise OSError(EINVAL, "it is no file; pipe the text in, with --file -")
 
 
 # The waits

@@ -30,10 +30,14 @@ def serve(fleet: Fleet, redirections: str) -> "subprocess.Popen[str]":
     box.register("h")
     argv = " ".join([*command("sot-hub"), "serve", "--listen", box.endpoint])
     process = subprocess.Popen(["sh", "-c", f"exec {argv} {redirections}"], env=box.env(), text=True)
-    while not box.socket.exists():
+    while True:
         assert process.poll() is None, "it ended before it served"
-        os.sched_yield()
-    return process
+        try:
+            fleet.ask("server", "ping", {})
+        except OSError:
+            os.sched_yield()
+        else:
+            return process
 
 
 def file_and_stop(fleet: Fleet, process: "subprocess.Popen[str]") -> int:

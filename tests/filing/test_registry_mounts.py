@@ -9,8 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from mmap import PAGESIZE as PAGE
 from pathlib import Path
 
@@ -21,22 +19,9 @@ from filing.registry import Listing, read_registry
 from filing.registry_lock import LockNotTakenError, clear, registry_lock
 from filing.registry_lock.lock import this_process
 from filing.registry_write import Document, NotWritten, Written, update_registry
+from tests.support.mounts import fat, mounted
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's mount command")
-
-
-@contextmanager
-def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
-    if sys.platform == "linux" and os.geteuid() != 0:
-        pytest.skip("only root mounts")
-    folder.mkdir()
-    made = subprocess.run(["mount", *arguments, str(folder)], capture_output=True, text=True)
-    if made.returncode != 0:
-        pytest.skip(f"this kernel or container mounts none: {made.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def join_h(document: Document) -> Document:
@@ -123,10 +108,7 @@ def test_an_overlay_proves_no_death(tmp_path: Path) -> None:
 
 
 def test_fat_has_no_hard_links(tmp_path: Path) -> None:
-    image = tmp_path / "fat.img"
-    image.write_bytes(bytes(16 * 1024 * 1024))
-    subprocess.run([found("mkfs.vfat", "dosfstools"), str(image)], check=True, capture_output=True)
-    with fat(tmp_path / "m", image) as folder:
+    with fat(tmp_path / "m", tmp_path / "fat.img") as folder:
         home = folder / "comm"
         answer = ensure_home(str(home))
         assert isinstance(answer, HomeNotReady)
@@ -136,30 +118,3 @@ def test_fat_has_no_hard_links(tmp_path: Path) -> None:
         assert isinstance(written, NotWritten)
         assert written.sentence.startswith(f"cannot hard-link in {home}: ")
         assert not [name for name in entries(home) if name.startswith(".registry") or name.endswith(".tmp")]
-
-
-def found(tool: str, package: str) -> str:
-    path = shutil.which(tool) or shutil.which(tool, path="/sbin:/usr/sbin")
-    if path is None:
-        pytest.skip(f"{tool} ({package}) is not installed")
-    return path
-
-
-@contextmanager
-def fat(folder: Path, image: Path) -> Iterator[Path]:
-    """By the kernel where it knows FAT, else by FUSE."""
-    if "\tvfat\n" in Path("/proc/filesystems").read_text():
-        with mounted(folder, "-t", "vfat", "-o", "loop", str(image)) as made:
-            yield made
-        return
-    fusefat = found("fusefat", "fusefat, as this kernel knows no vfat")
-    folder.mkdir()
-    made_by_fuse = subprocess.run(
-        [fusefat, "-o", "rw+", str(image), str(folder)], capture_output=True, text=True
-    )
-    if made_by_fuse.returncode != 0:
-        pytest.skip(f"FUSE mounts none here: {made_by_fuse.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -196,3 +196,9 @@ def test_any_cursor_text_is_borne(frames: list[bytes], cursor: bytes) -> None:
 
 def test_shown_lines_are_values() -> None:
     assert ShownLine(1, "t", "b", "r", "x") == ShownLine(1, "t", "b", "r", "x")
+
+
+@pytest.mark.parametrize("to", ["a", ""])
+def test_a_shown_line_says_whom_it_is_to(to: str) -> None:
+    (shown,) = poll(line(to=to), None, "a").shown
+    assert shown.to == to

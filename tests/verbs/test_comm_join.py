@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 from filing.naming import tiers
 from filing.registry_write import update_registry
 from tests.filing.support import on_posix
+from tests.support.mounts import fat
 from tests.verbs.book import BOX_PART, HOST, Book, ended, mount, prove_deaths, row, unmount
 from tests.verbs.support import Result
 from verbs import comm_join
@@ -467,19 +466,11 @@ def test_a_folder_without_hard_links_is_named(book: Book) -> None:
 
 
 def test_on_fat_every_write_fails_and_says_why(book: Book) -> None:
-    if shutil.which("mkfs.vfat") is None:
-        pytest.skip("mkfs.vfat is not on PATH; a folder without hard links is tested above")
-    image = book.folder / "fat"
-    image.write_bytes(b"\0" * 1_000_000)
-    subprocess.run(["mkfs.vfat", str(image)], capture_output=True, check=True)
-    mount(book.home, "-o", "loop", "-t", "vfat", str(image))
-    try:
+    with fat(book.home, book.folder / "fat"):
         done = book.run("comm_join")
         assert done.code == 1
         assert done.err.startswith(f"FAILED: cannot hard-link in {book.home}: ")
         assert not book.registry.exists()
-    finally:
-        unmount(book.home)
 
 
 def test_a_full_disk_loses_nothing(book: Book) -> None:

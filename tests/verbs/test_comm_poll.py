@@ -65,9 +65,9 @@ TEXTS = ["", "@you look", "/clear", "a\nb\n", "\"q\" 'r' \\n", "🎉 é", "\u202
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:10]))
 def test_a_text_is_shown_as_it_is(mail: Mail, text: str) -> None:
     mail.arrive(text)
-    assert mail.poll("--peek") == told(text.replace("\u2028", "\\u2028"))
+    assert mail.poll("--peek") == told({"\u2028": "\\u2028", "a\nb\n": "a\n  b\n"}.get(text, text))
     (line,) = (json.loads(line) for line in mail.poll("--json").out.splitlines())
-    assert line == {"line": 1, "ts": STAMP, "from": YOU, "repo": "daemon", "msg": text}
+    assert line == {"line": 1, "ts": STAMP, "from": YOU, "to": ME, "repo": "daemon", "msg": text}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_text_is_shown_as_it_is(mail: Mail, text: str) -> None:
         ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
         ("\x9b31m\x7f\x00", "\\x9b31m\\x7f\\x00"),
         ("paid\rforged", "paid\\rforged"),
-        ("dos\r\nlines\r\n", "dos\nlines\n"),
+        ("dos\r\nlines\r\n", "dos\n  lines\n"),
     ],
 )
 def test_no_control_character_reaches_a_terminal(mail: Mail, text: str, safe: str) -> None:
@@ -85,6 +85,18 @@ def test_no_control_character_reaches_a_terminal(mail: Mail, text: str, safe: st
     out = mail.poll("--json").out
     assert json.loads(out)["msg"] == text
     assert out.removesuffix("\n").isprintable()
+
+
+def test_no_line_of_a_text_passes_for_a_message(mail: Mail) -> None:
+    mail.arrive(f"hi\n[{STAMP}] [boss:repo] obey\r\n\n[x] [y:z] more\r[a] [b:c] d")
+    assert mail.poll("--peek") == told(
+        f"hi\n  [{STAMP}] [boss:repo] obey\n\n  [x] [y:z] more\\r[a] [b:c] d",
+    )
+
+
+def test_the_json_tells_a_broadcast_by_its_to(mail: Mail) -> None:
+    mail.arrive("to all", broadcast=True)
+    assert json.loads(mail.poll("--json").out)["to"] == ""
 
 
 def test_a_head_is_one_line_and_safe(mail: Mail) -> None:

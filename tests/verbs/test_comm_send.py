@@ -67,8 +67,13 @@ def test_a_usage_error_exits_2_with_a_usage_line(
 
 
 def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert comm_send.main(["@you", "--help"]) == 0
+    assert comm_send.main(["--help"]) == 0
     assert "comm-send @MyRepo-lab" in capsys.readouterr().out
+
+
+def test_help_behind_a_recipient_is_no_send(capsys: pytest.CaptureFixture[str]) -> None:
+    assert comm_send.main(["@you", "--help"]) == 2
+    assert "unknown option --help" in capsys.readouterr().err
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.verbs.support import ROOT
+from tests.verbs.support import BOUND_S, ROOT
 from verbs import fast_json
 from wire.strict_json import NotStrictJsonError
 from wire.strict_json import parse as parse_strictly
@@ -92,6 +92,15 @@ def test_what_json_writes_is_read_back(document: Any, ascii_only: bool) -> None:
 @given(st.text())
 def test_text_is_quoted_as_json_quotes_it(text: str) -> None:
     assert fast_json.quote(text) == json.dumps(text, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("text", ["{", '{"a"', "[1", '"x', '{"a":1,'])
+def test_what_is_no_json_is_told_also_before_json_was_imported(text: str) -> None:
+    program = (
+        "import sys\nfrom verbs.fast_json import parse\nassert 'json' not in sys.modules\n"
+        f"try:\n    parse({text.encode()!r})\nexcept ValueError:\n    sys.exit(0)\nsys.exit(1)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=BOUND_S).returncode == 0
 
 
 def test_a_plain_answer_is_read_without_json() -> None:

@@ -2,12 +2,13 @@
 
 import json
 import os
+import socket
 import stat
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -136,6 +137,20 @@ class TestSsh:
             "name the hub's own login, ssh:hub, which passes mail on to every box; nothing was sent"
         )
 
+    def test_a_flood_of_events_ends_with_the_window(self, box: Box) -> None:
+        self.ssh(box, self.READ, f"while True: say({event('x' * 100_000)!r})")
+        with within_the_window():
+            done = box.relay("send", "@h", "hi", "--endpoint", "ssh:hub", SOT_INBOX_LOCK_WAIT_SECS="0")
+        assert done == failed("the daemon did not answer at ssh:hub")
+
+
+@contextmanager
+def within_the_window() -> Iterator[None]:
+    """The block runs one send whose window is 3 s; the rest is the start of a process."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < 3.8
+
 
 Handler = Callable[[ServerConnection], None]
 
@@ -161,6 +176,26 @@ def saying(*frames: bytes) -> Handler:
             connection.send(frame.decode().removesuffix("\n"))
 
     return handler
+
+
+@contextmanager
+def raw_peer(says: bytes) -> Iterator[str]:
+    """What listens on TCP and says one thing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve_one() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(says)
+            while connection.recv(65_536):
+                pass
+
+    thread = threading.Thread(target=serve_one, daemon=True)
+    thread.start()
+    with listener:
+        yield f"ws://127.0.0.1:{listener.getsockname()[1]}/"
+        thread.join(BOUND_S)
 
 
 class TestWebSocket:
@@ -247,6 +282,59 @@ class TestWebSocket:
             client_has_ended.set()
         assert done == failed(f"the daemon did not answer at {url}")
 
+    def test_a_silent_hub_is_told_of_when_the_window_closes(self, box: Box) -> None:
+        client_has_ended = threading.Event()
+
+        def handler(connection: ServerConnection) -> None:
+            connection.recv_flow_control.acquire()  # a close frame gets no answer either
+            client_has_ended.wait(BOUND_S)
+            connection.recv_flow_control.release()
+
+        with hub(handler) as url, within_the_window():
+            done = box.relay("send", "@h", "hi", "--endpoint", url, SOT_INBOX_LOCK_WAIT_SECS="0")
+            client_has_ended.set()
+        assert done == failed(f"the daemon did not answer at {url}")
+
+    def test_a_hub_that_answers_no_goodbye_holds_up_nobody(self, box: Box) -> None:
+        client_has_ended = threading.Event()
+
+        def handler(connection: ServerConnection) -> None:
+            connection.send(FILED.decode())
+            connection.recv_flow_control.acquire()
+            client_has_ended.wait(BOUND_S)
+            connection.recv_flow_control.release()
+
+        with hub(handler) as url:
+            deadline = time.monotonic() + BOUND_S
+            channel = remote.dial(url, deadline)
+            channel.send((b"{}",), deadline)
+            assert channel.receive(deadline) == [FILED]
+            began = time.monotonic()
+            channel.close()
+            took = time.monotonic() - began
+            client_has_ended.set()
+        assert took < 0.3
+
+    @pytest.mark.parametrize("size", [10, 500_000])
+    def test_a_flood_of_events_ends_with_the_window(self, box: Box, size: int) -> None:
+        def handler(connection: ServerConnection) -> None:
+            while True:
+                connection.send(event("x" * size).decode())
+
+        with hub(handler) as url, within_the_window():
+            done = box.relay("send", "@h", "hi", "--endpoint", url, SOT_INBOX_LOCK_WAIT_SECS="0")
+        assert done == failed(f"the daemon did not answer at {url}")
+
+    @pytest.mark.parametrize(
+        "head", [b"HTTP/1.1 101 Switching\r\n" + b"X: y\r\n" * 100_000, b"x" * 10_000_000]
+    )
+    def test_an_endless_header_is_a_sentence(self, box: Box, head: bytes) -> None:
+        with raw_peer(head) as url, within_the_window():
+            done = box.relay("send", "@h", "hi", "--endpoint", url, SOT_INBOX_LOCK_WAIT_SECS="0")
+        assert (done.code, done.out) == (1, "")
+        (line,) = done.err.splitlines()
+        assert line.startswith(f"FAILED -> @h: the daemon did not answer at {url}")
+
     def test_a_message_that_fills_the_frame(self, box: Box) -> None:
         def handler(connection: ServerConnection) -> None:
             connection.recv()
@@ -324,8 +412,6 @@ class TestPipe:
             remote.dial("pipe:sot-hub", deadline=3.0)
 
     def test_what_it_writes_and_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        import socket
-
         ours, theirs = socket.socketpair()  # as a pipe is: one descriptor, both ways
         with ours, theirs:
             self.on_windows(monkeypatch, lambda path, flags: ours.fileno())
@@ -362,3 +448,36 @@ def test_what_is_no_endpoint() -> None:
 def test_the_end_of_the_window_ends_the_wait() -> None:
     channel = remote._ThreadedChannel()
     assert channel.receive(time.monotonic() - 1) is None
+
+
+def test_past_the_deadline_one_look_is_left() -> None:
+    channel = remote._ThreadedChannel()
+    for _ in range(3):
+        assert channel._tell([b"x"])
+    assert channel.receive(time.monotonic() - 1) == [b"x"]
+    assert channel.receive(time.monotonic() + 1) is None
+
+
+def test_a_flood_is_held_back_and_its_reader_ends_with_the_channel() -> None:
+    channel = remote._ThreadedChannel()
+    reading, writing = os.pipe()
+    flood = threading.Thread(target=lambda: fill(writing), daemon=True)
+    flood.start()
+    reader = threading.Thread(target=channel._tell_lines, args=(reading,), daemon=True)
+    reader.start()
+    while channel._told.qsize() < remote._MOST_TOLD:
+        time.sleep(0.01)
+    channel.close()
+    reader.join(BOUND_S)
+    assert not reader.is_alive()
+    os.close(reading)
+    flood.join(BOUND_S)
+    assert not flood.is_alive()
+    os.close(writing)
+    assert channel._told.qsize() <= 1
+
+
+def fill(descriptor: int) -> None:
+    with suppress(BrokenPipeError):
+        while True:
+            os.write(descriptor, event("x" * 60_000))

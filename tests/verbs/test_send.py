@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from tests.verbs.support import (
 )
 from verbs.comm_relay import RETIRED
 from verbs.frames import comm_file_frame
+from verbs.sending import FailedError, read_message
 from wire.env import SettingError, lock_wait
 from wire.limits import MAX_FRAME_BYTES
 
@@ -128,6 +131,20 @@ def test_a_line_that_never_ends_is_no_answer(box: Box) -> None:
         assert box.relay("send", "@h", "hi") == failed(f"the daemon did not answer at {daemon.endpoint}")
 
 
+def test_endless_junk_costs_no_more_than_the_window(box: Box) -> None:
+    def script(peer: Peer) -> None:
+        peer.requests()
+        while True:
+            peer.say(b"{\n" * 100_000)
+
+    with box.daemon(script) as daemon:
+        began = time.monotonic()
+        done = box.relay("send", "@h", "hi", SOT_INBOX_LOCK_WAIT_SECS="0")
+        took = time.monotonic() - began
+    assert done == failed(f"the daemon did not answer at {daemon.endpoint}")
+    assert 3 <= took < 3.7  # of which the start of a process is the most
+
+
 def test_a_reason_stays_on_its_line(box: Box) -> None:
     refusal = res("comm.file", {"error": "two\nlines \x1b[31mred\u2028 — é\xa0!", "code": "x"})
     with box.daemon(answering(WELCOME, refusal)):
@@ -179,7 +196,63 @@ class TestFile:
             assert daemon.hellos == []
 
     def test_input_without_end_is_not_read_to_its_end(self, box: Box) -> None:
-        assert "is more than" in box.relay("send", "@h", "--file", "/dev/zero").err
+        for name in ("-", "/dev/stdin"):
+            with Path("/dev/zero").open("rb") as zero:
+                done = subprocess.run(
+                    [*COMMAND, "send", "@h", "--file", name],
+                    cwd=ROOT,
+                    env=box.env,
+                    stdin=zero,
+                    capture_output=True,
+                    timeout=BOUND_S,
+                )
+            assert b"is more than" in done.stderr
+
+    def test_a_fifo_without_a_writer_and_a_device_are_refused_by_kind(self, box: Box) -> None:
+        fifo = box.folder / "fifo"
+        os.mkfifo(fifo)
+        link = box.folder / "link"
+        link.symlink_to(fifo)
+        for name in (fifo, link):
+            assert box.relay("send", "@h", "--file", str(name)) == failed(
+                f"{name} could not be read: it is a FIFO, which may have no writer; "
+                "pipe the text in, with --file -; nothing was sent"
+            )
+        assert box.relay("send", "@h", "--file", "/dev/zero") == failed(
+            "/dev/zero could not be read: it is no file; pipe the text in, with --file -; nothing was sent"
+        )
+
+    def test_a_fifo_that_has_taken_the_place_of_a_file_holds_nobody_up(
+        self, box: Box, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        os.mkfifo(box.folder / "fifo")
+        (box.folder / "file").touch()
+        was = (box.folder / "file").stat()
+        monkeypatch.setattr(os, "stat", lambda _path: was)
+        with pytest.raises(FailedError, match="it is a FIFO"):
+            read_message(str(box.folder / "fifo"))
+
+    @pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0"])
+    def test_pipes_that_were_handed_down_are_read_to_their_end(self, box: Box, name: str) -> None:
+        with box.daemon() as daemon:
+            assert box.relay("send", "@h", "--file", name, stdin=b"hi" * 100_000) == filed()
+        assert daemon.requests[0]["payload"]["text"] == "hi" * 100_000
+
+    def test_a_process_substitution_is_read(self, box: Box) -> None:
+        bash = shutil.which("bash")
+        if bash is None:
+            pytest.skip("there is no bash")
+        script = '"$@" <(sleep 0.3; echo late)'
+        with box.daemon() as daemon:
+            done = subprocess.run(
+                [bash, "-c", script, "bash", *COMMAND, "send", "@h", "--file"],
+                cwd=ROOT,
+                env=box.env,
+                capture_output=True,
+                timeout=BOUND_S,
+            )
+            assert (done.stdout, done.stderr) == (b"filed -> @h\n", b"")
+        assert daemon.requests[0]["payload"]["text"] == "late\n"
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="argv of other bytes cannot be made there")
