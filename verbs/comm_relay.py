@@ -12,6 +12,7 @@ import time
 
 from topology.paths import comm_home
 from verbs.endpoints import VARIABLE, reach
+from verbs.fast_json import parse
 from verbs.frames import AGENT_SEND, COMM_FILE, UnsendableError, agent_send_frame, comm_file_frame
 from verbs.identity import Identity, NoIdentityError, identify
 from verbs.sending import (
@@ -129,7 +130,7 @@ def _send(command: Send) -> int:
         text = read_message(command.file) if command.file is not None else command.text or ""
         if command.to is None:
             return _to_everyone(command, sender.handle, text)
-        if _by_the_folder(command, command.to):
+        if _by_the_folder(command, sender, command.to):
             return _filed_by_the_folder(sender, command.to, text)
         frames = (hello(os.environ, sender.handle), comm_file_frame(sender.handle, command.to, text))
         _ask(command, frames, COMM_FILE)
@@ -153,11 +154,11 @@ def _ask(command: Send, frames: tuple[bytes, bytes], op: str) -> dict[str, objec
     )
 
 
-def _by_the_folder(command: Send, to: str) -> bool:
-    """Tell whether this box's folder may hold the receiver, so that its registry has to be asked.
+def _by_the_folder(command: Send, sender: Identity, to: str) -> bool:
+    """Tell whether this box's registry has to be asked: for the receiver, or for proof of the sender.
 
-    An endpoint that somebody named is the one to ask. Else bytes that hold no such name list no such handle,
-    and a send that goes over the wire parses no registry. What cannot be read is never taken for "no".
+    An endpoint that somebody named is the one to ask. Else a sender by a self file is proved first, and a
+    document that holds no such name lists no such handle. What cannot be read is never taken for "no".
     """
     if command.endpoint or os.environ.get(VARIABLE):
         return False
@@ -170,7 +171,13 @@ def _by_the_folder(command: Send, to: str) -> bool:
         return False  # a box without a comm folder holds no handles
     except OSError:
         return True
-    return not data or f'"{to}"'.encode("utf-8", "surrogatepass") in data
+    if sender.self_file is not None or not data or f'"{to}"'.encode("utf-8", "surrogatepass") in data:
+        return True
+    try:
+        parse(data)
+    except ValueError:
+        return True
+    return False
 
 
 def _filed_by_the_folder(sender: Identity, to: str, text: str) -> int:

@@ -4,6 +4,10 @@ import errno
 import os
 import sys
 
+TYPE_CHECKING = False  # spares a send what only type checkers read
+if TYPE_CHECKING:
+    from typing import TextIO
+
 
 def say(line: str, *, error: bool = False) -> OSError | None:
     """Write one line to standard output, or to standard error; return what kept it from being written.
@@ -14,15 +18,37 @@ def say(line: str, *, error: bool = False) -> OSError | None:
     if stream is None:  # the descriptor was closed before we started
         return OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
-        try:
-            stream.write(line + "\n")
-        except UnicodeEncodeError:
-            stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
-        stream.flush()
+        _write_whole(stream, line + "\n")
     except OSError as unwritten:
         _discard(2 if error else 1)
         return unwritten
     return None
+
+
+def _write_whole(stream: "TextIO", text: str) -> None:
+    """Write all of it. Python's own text stream drops, unsaid, what a non-blocking pipe has no room for."""
+    try:
+        descriptor = stream.fileno()
+    except (AttributeError, OSError, ValueError):  # a stream that only looks like one
+        stream.write(text)
+        stream.flush()
+        return
+    stream.flush()
+    encoding = stream.encoding or "utf-8"
+    try:
+        data = text.encode(encoding)
+    except UnicodeEncodeError:
+        data = text.encode("ascii", "backslashreplace")
+    if sys.platform == "win32":
+        data = data.replace(b"\n", b"\r\n")
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:
+            import select
+
+            select.select([], [descriptor], [])
 
 
 def one_line(text: str) -> str:
