@@ -282,10 +282,8 @@ def test_comm_relay_never_reads_absent_out_of_a_registry_that_may_list_the_handl
     mail.registry.write_text(text)
     with mail.hub() as daemon:
         done = mail.me_does("comm_relay", "send", f"@{YOU}", "hi")
-        assert done.err.startswith(
-            f"FAILED -> @{YOU}: the registry could not be read, so identity @{ME} "
-        )
-            assert daemon.hellos == []
+        assert done.err.startswith(f"FAILED -> @{YOU}: the registry could not be read, so identity @{ME} ")
+        assert daemon.hellos == []
 
 
 # Who sends
