@@ -68,8 +68,12 @@ def read_batch(
     if not is_handle(handle):
         raise ValueError("not a handle")  # it is about to become a path
     folder = CommFolder(home)
-    if not os.path.lexists(folder.inbox(handle)):
+    try:
+        os.lstat(folder.inbox(handle))  # before the lock: without an inbox no lock file is made
+    except FileNotFoundError:
         return _batch(folder, handle, None, read_cursor(folder, handle, private_reads), ())
+    except OSError as error:
+        return _unreadable(handle, error)
     warnings: tuple[str, ...] = ()
     fd: int | StillHeld | None = None
     own = own_lock(folder, machine=machine, reads=reads, system=system)
@@ -84,8 +88,7 @@ def read_batch(
         inbox = read_private(folder.inbox(handle), private_reads)
         cursor = read_cursor(folder, handle, private_reads)
     except OSError as error:
-        why = file_error_text(f"inbox/{handle}.jsonl", error)
-        return InboxUnreadable(f"the inbox for @{handle} could not be read: {why}")
+        return _unreadable(handle, error)
     finally:
         if fd is not None:
             let_go(fd)
@@ -116,6 +119,11 @@ def _batch(
     if polled.half_line_bytes:
         warnings += (_half_line(folder.inbox(handle), handle, polled),)
     return Batch(polled, inbox is not None, warnings)
+
+
+def _unreadable(handle: str, error: OSError) -> InboxUnreadable:
+    why = file_error_text(f"inbox/{handle}.jsonl", error)
+    return InboxUnreadable(f"the inbox for @{handle} could not be read: {why}")
 
 
 def _lock_fault(handle: str, error: OSError) -> str:

@@ -1,6 +1,8 @@
 """The reader's batch: read once under the shared lock, busy is try again, the cursor is of what was read."""
 
+import errno
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -73,6 +75,32 @@ def test_without_an_inbox_nothing_is_made(home: Home) -> None:
     batch = read(home)
     assert (batch.exists, batch.polled.shown, batch.warnings) == (False, (), ())
     assert list((home.path / "inbox").iterdir()) == []
+
+
+@on_posix
+def test_a_file_in_the_inbox_folder_s_place_is_not_no_messages(home: Home) -> None:
+    home.inbox("h").write_bytes(line())
+    show(home)
+    shutil.rmtree(home.path / "inbox")
+    (home.path / "inbox").touch()
+    answer = ask(home)
+    assert isinstance(answer, InboxUnreadable)
+    assert answer.sentence.startswith("the inbox for @h could not be read: ")
+    assert "(ENOTDIR)" in answer.sentence
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ESTALE, errno.EIO])
+def test_an_inbox_that_cannot_be_looked_at_is_not_no_messages(
+    home: Home, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def lstat(path: str) -> os.stat_result:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    answer = ask(home)
+    monkeypatch.undo()
+    assert isinstance(answer, InboxUnreadable)
+    assert errno.errorcode[code] in answer.sentence
 
 
 def test_an_empty_inbox_is_one(home: Home) -> None:
