@@ -16,6 +16,10 @@ from verbs.terminal import one_line, say
 from wire.env import SettingError, lock_wait
 from wire.limits import MAX_FRAME_BYTES, WINDOW_EXTRA_S
 
+TYPE_CHECKING = False  # spares a send what only type checkers read
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 INTERRUPTED = 130
 _INHERITED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # names of descriptors that are open already
 
@@ -46,7 +50,7 @@ def read_message(path: str) -> str:
     name = "standard input" if path == "-" else path
     try:
         with open(0 if path == "-" else path, "rb", closefd=path != "-", opener=_open_file) as file:
-            data = file.read(MAX_FRAME_BYTES + 1)
+            data = _read_up_to(file, MAX_FRAME_BYTES + 1)
             size = os.fstat(file.fileno()).st_size  # 0 for a pipe
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         why = error.strerror if isinstance(error, OSError) else str(error)
@@ -58,6 +62,22 @@ def read_message(path: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FailedError(f"{name} is not UTF-8 at byte {error.start}; nothing was sent") from None
+
+
+def _read_up_to(file: "BinaryIO", most: int) -> bytes:
+    """Read to the end, or `most` bytes. A non-blocking pipe that is empty just now is waited for."""
+    data = b""
+    while len(data) < most:
+        chunk: bytes | None = file.read(most - len(data))
+        if chunk is None:
+            import select
+
+            select.select([file], [], [])
+        elif chunk:
+            data += chunk
+        else:
+            break
+    return data
 
 
 def _open_file(path: str, flags: int) -> int:
