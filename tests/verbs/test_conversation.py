@@ -1,7 +1,9 @@
-"""The verdict, from what a daemon says; no socket and no clock."""
+"""The verdict, from what a daemon says; no socket."""
 
 import itertools
 import json
+import math
+import time
 from typing import Any
 
 import pytest
@@ -53,7 +55,7 @@ class Playback(Channel):
 
 
 def verdict_on(*pieces: bytes) -> str | None:
-    return shown(ask(Playback(*pieces), (b"{}",), "comm.file", deadline=0))
+    return shown(ask(Playback(*pieces), (b"{}",), "comm.file", deadline=math.inf))
 
 
 def spoken(text: str) -> dict[str, Any] | None:
@@ -173,6 +175,21 @@ def test_lines_are_the_same_however_they_arrive(lines: list[bytes], data: st.Dat
     pieces = itertools.pairwise([0, *cuts, len(stream)])
     assert [line for a, b in pieces for line in cutter.feed(stream[a:b])] == [line for line in lines if line]
     assert cutter.rest() == []
+
+
+def test_past_the_window_a_flood_is_not_read_to_its_end() -> None:
+    class Flood(Playback):
+        def receive(self, deadline: float) -> list[bytes] | None:
+            return [b"{"] * 1_000_000 + [FILED]
+
+    began = time.monotonic()
+    assert shown(ask(Flood(), (b"{}",), "comm.file", began)) == "(no answer)"
+    assert time.monotonic() - began < 1
+
+
+def test_what_had_come_when_the_window_closed_is_still_read() -> None:
+    verdict = ask(Playback(MISMATCH + FILED), (b"{}",), "comm.file", time.monotonic())
+    assert shown(verdict) == "filed"
 
 
 def test_an_unterminated_last_line_is_a_frame() -> None:

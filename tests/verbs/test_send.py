@@ -320,13 +320,20 @@ class TestInterrupt:
         )
 
     def test_before_it_nothing_was_sent(self, box: Box) -> None:
-        fifo = box.folder / "fifo"
-        os.mkfifo(fifo)
-        process = box.start("send", "@h", "--file", str(fifo))
-        writer = os.open(fifo, os.O_WRONLY)  # returns when the command has opened it, to read
+        reading, writing = os.pipe()
+        process = subprocess.Popen(
+            [*COMMAND, "send", "@h", "--file", "-"],
+            cwd=ROOT,
+            env=box.env,
+            stdin=reading,
+            stderr=subprocess.PIPE,
+        )
+        os.write(writing, b"x" * 300_000)  # more than a pipe holds: the command has begun to read
+        time.sleep(0.5)  # Python hears a signal when it waits in a read, not between two of them
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=BOUND_S)
-        os.close(writer)
+        os.close(reading)
+        os.close(writing)
         assert process.returncode == 130
         # Python itself may warn before it of the file that the interrupt found half open.
         assert err.endswith(b"comm-relay: interrupted; nothing was sent\n")
