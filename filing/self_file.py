@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from filing.comm_folder import SYSTEM_FILES, FileCalls
 from filing.fresh_read import ReadCalls, ReadFailed, read_fresh
 from filing.private_file import PRIVATE_READS, replace_private
+from topology.names import self_file_says
 
 NO_ROW: Final = "nopane"
 CONFLICT_EXIT: Final = 3
@@ -77,16 +78,9 @@ def row_in_name(name: str, declared_host: str) -> str | None:
 
 
 def parse_self(data: bytes) -> SelfFile | None:
-    """None: the file names nobody. NULs, a crash's leavings, do not count."""
-    text = data.translate(None, b"\0").decode("utf-8", "surrogateescape")
-    lines = [line.removesuffix("\r") for line in text.split("\n")] + ["", ""]
-    if not lines[0]:
-        return None
-    return SelfFile(lines[0], _member(lines[1], "repo="), _member(lines[2], "root="))
-
-
-def _member(line: str, key: str) -> str:
-    return line.removeprefix(key) if line.startswith(key) else ""
+    """None: the file names nobody."""
+    own = SelfFile(*self_file_says(data))
+    return own if own.handle else None
 
 
 def self_text(own: SelfFile) -> bytes:

@@ -1,4 +1,7 @@
-"""Names of boxes (WIRE section 7). Light on purpose: `verbs/` imports this before it sends a line."""
+"""Names of boxes (WIRE section 7), and a session's in its self file (PROTOCOL Layout).
+
+Light on purpose: `verbs/` imports this before it sends a line.
+"""
 
 import os
 import sys
@@ -51,3 +54,20 @@ def _machine_name() -> str:
 
         return socket.gethostname()
     return os.uname().nodename
+
+
+def self_file_says(data: bytes) -> tuple[str, str, str]:
+    """Return handle, repo and root of a self file's bytes, "" for each that it does not say.
+
+    The handle is line 1 without the white space around it, the others are `key=value` lines in any order, of
+    which the first of a key counts. NULs, a crash's leavings, do not count. Every reader asks here: what one
+    takes for a claim, no other may write over.
+    """
+    text = data.translate(None, b"\0").decode("utf-8", "surrogateescape")
+    first, *rest = text.split("\n")
+    facts: dict[str, str] = {}
+    for line in rest:
+        key, equals, value = line.rstrip("\r").partition("=")
+        if equals:
+            facts.setdefault(key, value)
+    return first.strip(), facts.get("repo", ""), facts.get("root", "")

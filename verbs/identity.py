@@ -4,10 +4,12 @@ Layout, self files; Cases, "A handle a row holds"; WIRE section 8).
 Every verb asks here and nowhere else, so that what is judged of an identity is judged for all of them.
 """
 
+import errno
 import os
+import stat
 from _collections_abc import Mapping  # collections.abc under the name that is loaded already
 
-from topology.names import HostNameError, self_host
+from topology.names import HostNameError, self_file_says, self_host
 from topology.paths import comm_home
 
 NO_ROW = "nopane"  # the slot of a process outside any row
@@ -29,6 +31,10 @@ class NoIdentityError(Exception):
         self.why = why
 
 
+class IdentityNotToldError(NoIdentityError):
+    """Whether this process has a handle cannot be told: it may have one."""
+
+
 class Identity:
     """A handle, and the self file that gave it (None where it was given by name)."""
 
@@ -40,16 +46,12 @@ class Identity:
 
 
 class SelfFile:
-    """A self file's text: the handle on line 1, then `key=value` lines; `repo` and `root` are known."""
+    """A self file's text, each part "" where it does not say it."""
 
     __slots__ = ("handle", "repo", "root")
 
-    def __init__(self, text: str) -> None:
-        first, *rest = text.split("\n")
-        facts = dict(line.rstrip("\r").split("=", 1) for line in rest if "=" in line)
-        self.handle = first.strip()
-        self.repo = facts.get("repo", "")
-        self.root = facts.get("root", "")
+    def __init__(self, data: bytes) -> None:
+        self.handle, self.repo, self.root = self_file_says(data)
 
 
 def identify(named: str | None, env: Mapping[str, str]) -> Identity:
@@ -57,22 +59,47 @@ def identify(named: str | None, env: Mapping[str, str]) -> Identity:
 
     A self file that names another project's session gives no handle. Raises NoIdentityError.
     """
-    if handle := named or env.get("SOT_COMM_NAME"):
+    if given := named or env.get("SOT_COMM_NAME"):
+        handle = given.removeprefix("@")  # no handle begins with one
+        if not handle:
+            raise NoIdentityError(f"the name given is {given!r}, which is no handle")
         return Identity(handle)
     path = self_file_path(env)
     try:
-        with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123  # pathlib costs start-up time
-            told = SelfFile(file.read())
+        told = SelfFile(_read(path))
+        told.handle.encode("utf-8")
     except FileNotFoundError:
         raise NoIdentityError(f"there is no {path}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise NoIdentityError(f"{path} could not be read: {why}") from None
+        raise IdentityNotToldError(f"{path} could not be read: {why}") from None
     if not told.handle:
         raise NoIdentityError(f"line 1 of {path} is empty")
     if claim := _another_project(told):
         raise NoIdentityError(f"{path} names @{told.handle}, {claim}")
     return Identity(told.handle, path)
+
+
+def _read(path: str) -> bytes:
+    """Return a regular file's bytes. A FIFO in its place would hold the reader until somebody wrote into it.
+
+    By hand, since every send by a self file reads one, and `filing.self_file` costs start-up time.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+    descriptor = os.open(path, flags)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        data = b""
+        while block := os.read(descriptor, 65_536):
+            data += block
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def _another_project(told: SelfFile) -> str | None:
@@ -88,7 +115,7 @@ def _another_project(told: SelfFile) -> str | None:
     try:
         here = project_here()
     except OSError as error:
-        raise NoIdentityError(f"the working folder cannot be told: {error.strerror}") from None
+        raise IdentityNotToldError(f"the working folder cannot be told: {error.strerror}") from None
     if told.root:
         return None if told.root == here.root else f"claimed for root={told.root}, and this is {here.root}"
     return None if told.repo == here.repo else f"claimed for repo={told.repo}, and this is {here.repo}"
@@ -101,7 +128,7 @@ def self_file_path(env: Mapping[str, str]) -> str:
     try:
         host = self_host(env)
     except HostNameError as error:
-        raise NoIdentityError(str(error)) from None
+        raise IdentityNotToldError(str(error)) from None
     slot = env.get("SOT_WORKSPACE_ID") or NO_ROW
     return os.path.join(comm_home(env), "self", f"{host}__{slot}.txt")  # noqa: PTH118  # as above
 

@@ -81,7 +81,9 @@ def test_what_a_name_says(name: str, host: str, slot: str | None, row: str | Non
         (b"alpha-box\r\nrepo=alpha\r\nroot=/p/alpha\r\n", OWN),
         (b"alpha-box\nrepo=alpha\n", SelfFile("alpha-box", "alpha", "")),
         (b"alpha-box", SelfFile("alpha-box", "", "")),
-        (b"alpha-box\nroot=/p/alpha\n", SelfFile("alpha-box", "", "")),  # each line has its place
+        (b"alpha-box\nroot=/p/alpha\n", SelfFile("alpha-box", "", "/p/alpha")),
+        (b"alpha-box\nroot=/p/alpha\nnew=1\nrepo=alpha\nrepo=late", OWN),
+        (b" alpha-box \nrepo=alpha\nroot=/p/alpha\n", OWN),
         (b"", None),
         (b"\nrepo=alpha\n", None),
         (b"\0\0\0\0", None),
@@ -95,7 +97,10 @@ def test_what_a_slot_says(data: bytes, own: SelfFile | None) -> None:
 WORDS = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=12)
 
 
-@given(st.builds(SelfFile, WORDS.filter(bool), WORDS, WORDS))
+HANDLES = WORDS.map(str.strip).filter(bool)
+
+
+@given(st.builds(SelfFile, HANDLES, WORDS, WORDS))
 def test_what_is_written_reads_back(own: SelfFile) -> None:
     assert parse_self(self_text(own)) == own
 

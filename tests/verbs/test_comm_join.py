@@ -267,6 +267,24 @@ def test_a_slot_of_another_project_is_refused_with_nothing_written(book: Book) -
     assert book.everything() == before
 
 
+@pytest.mark.parametrize("text", ["zz\nroot=/x\nrepo=nope", " zz\nrepo=nope\nroot=/x\n"])
+def test_a_claim_is_one_however_it_is_laid_out(book: Book, text: str) -> None:
+    path = claim_slot(book)
+    path.write_text(text)
+    done = book.run("comm_join", SOT_WORKSPACE_ID="ws-app-1")
+    assert done.code == 3
+    assert "it names @zz, claimed for root=/x." in done.err
+    assert path.read_text() == text
+
+
+def test_a_pinned_self_file_without_a_folder_stands_in_the_working_folder(book: Book) -> None:
+    done = book.run("comm_join", SOT_COMM_SELF_FILE="me.txt")
+    assert (done.code, done.err) == (0, "")
+    assert (book.project() / "me.txt").read_text().startswith(f"{ME}\n")
+    assert book.run("comm_leave", SOT_COMM_SELF_FILE="me.txt").code == 0
+    assert book.agents() == {}
+
+
 def test_repin_takes_the_slot(book: Book) -> None:
     path = claim_slot(book)
     assert book.run("comm_join", "--repin", SOT_WORKSPACE_ID="ws-app-1").code == 0

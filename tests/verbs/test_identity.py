@@ -1,9 +1,13 @@
 """Who is sending."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from filing import self_file
+from filing.self_file import parse_self
 from tests.verbs.support import ROOT, Box, failed, filed
 from verbs import comm_relay
 from verbs.identity import (
@@ -64,11 +68,38 @@ def test_the_self_file_is_this_slot_s(env: dict[str, str]) -> None:
         ("MyRepo-lab", "MyRepo-lab", "", ""),
         (" MyRepo-lab \n\nnew=1\nnoise\n", "MyRepo-lab", "", ""),
         ("", "", "", ""),
+        ("\0\0\0", "", "", ""),
+        ("zz\nroot=/x\nrepo=nope", "zz", "nope", "/x"),
     ],
 )
-def test_a_self_file(text: str, handle: str, repo: str, root: str) -> None:
-    told = SelfFile(text)
+def test_a_self_file_says_the_same_to_every_reader(text: str, handle: str, repo: str, root: str) -> None:
+    told = SelfFile(text.encode())
     assert (told.handle, told.repo, told.root) == (handle, repo, root)
+    filed_as = parse_self(text.encode())
+    assert filed_as == (self_file.SelfFile(handle, repo, root) if handle else None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
+def test_a_fifo_for_a_self_file_is_told_apart_at_once(box: Box, env: dict[str, str]) -> None:
+    path = str(box.folder / "fifo")
+    os.mkfifo(path)
+    env["SOT_COMM_SELF_FILE"] = path
+    why = f"{path} could not be read: it is not a regular file"
+    assert why_nobody(env) == why
+    assert box.relay("send", "@h", "hi") == failed(f"no sender: {why}{REST}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="making a link needs a privilege")
+def test_a_link_to_a_self_file_is_followed(env: dict[str, str], tmp_path: Path) -> None:
+    pin(tmp_path / "there", "me\n")
+    link = tmp_path / "link"
+    link.symlink_to("there")
+    assert identify(None, {**env, "SOT_COMM_SELF_FILE": str(link)}).handle == "me"
+
+
+def test_the_at_of_a_name_is_no_part_of_it(env: dict[str, str]) -> None:
+    assert identify(None, {**env, "SOT_COMM_NAME": "@x"}).handle == "x"
+    assert why_nobody({**env, "SOT_COMM_NAME": "@"}) == "the name given is '@', which is no handle"
 
 
 def test_without_a_sender_the_reason_says_how_to_give_one(env: dict[str, str], tmp_path: Path) -> None:
