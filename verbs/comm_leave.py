@@ -18,7 +18,14 @@ from filing.registry_write import NOT_UPDATED, Document, NotWritten, Unchanged, 
 from topology.names import HostNameError, self_host
 from topology.paths import comm_home
 from verbs.address_book import FailedError, failed, lock_wait_s, not_written, registry_notes
-from verbs.identity import NoIdentityError, carried_row, held_by_another, identify, not_its_own
+from verbs.identity import (
+    IdentityNotToldError,
+    NoIdentityError,
+    carried_row,
+    held_by_another,
+    identify,
+    not_its_own,
+)
 from verbs.options import Options, run
 from verbs.project import Project, project_here
 from verbs.self_slot import read_slot
@@ -95,13 +102,15 @@ def _leave(name: str | None, env: Mapping[str, str]) -> int:
         raise FailedError(str(error)) from None
     slot = read_slot(env, host)
     try:
-        own, why = identify(None, env).handle, ""
+        own, why, not_told = identify(None, env).handle, "", False
     except NoIdentityError as error:
-        own, why = None, error.why
+        own, why, not_told = None, error.why, isinstance(error, IdentityNotToldError)
     handle = name or own
     if handle is None:
         if slot.unreadable is not None:
             raise FailedError(f"the self file {slot.path} could not be read ({slot.unreadable})")
+        if not_told:
+            raise FailedError(why)
         say(one_line(f"Not joined: {why}. There is nothing to leave."))
         return 0
     home = comm_home(env)

@@ -34,7 +34,14 @@ from filing.work_state import (
 )
 from topology.paths import comm_home
 from verbs.address_book import FailedError, failed, lock_wait_s, not_written, registry_notes
-from verbs.identity import NoIdentityError, carried_row, identify, not_its_own, self_file_path
+from verbs.identity import (
+    IdentityNotToldError,
+    NoIdentityError,
+    carried_row,
+    identify,
+    not_its_own,
+    self_file_path,
+)
 from verbs.options import Options, run
 from verbs.project import Project, project_here
 from verbs.terminal import one_line, say
@@ -71,13 +78,16 @@ class Wish(Value):
 
 class Session(Value):
     """Who is speaking. `handle` is None where nobody is, and `why` says why. `vouched`: a daemon speaks for
-    the handle, which is not this process's own to prove.
+    the handle, which is not this process's own to prove. `project` is None where the working folder cannot
+    be told, for the reason `lost`.
     """
 
     handle: str | None
     why: str
-    project: Project
+    project: Project | None
     row: str | None
+    lost: str = ""
+    not_told: bool = False  # there may be a handle
     vouched: bool = False
 
 
@@ -113,16 +123,18 @@ def _main(argv: list[str] | None) -> int:
 
 
 def _session(env: Mapping[str, str]) -> Session:
-    """Raises FailedError."""
+    """Ask for the handle before the project: a hook in a session that has not joined needs no folder."""
+    handle, why, lost, not_told = None, "", "", False
+    try:
+        handle = identify(None, env).handle
+    except NoIdentityError as error:
+        why, not_told = error.why, isinstance(error, IdentityNotToldError)
+    project = None
     try:
         project = project_here()
     except OSError as error:
-        raise FailedError(f"the working folder cannot be told: {error_text(error)}") from None
-    row = carried_row(env)
-    try:
-        return Session(identify(None, env).handle, "", project, row)
-    except NoIdentityError as error:
-        return Session(None, error.why, project, row)
+        lost = f"the working folder cannot be told: {error_text(error)}"
+    return Session(handle, why, project, carried_row(env), lost, not_told)
 
 
 def _row_session(verb: str, handle: str, env: Mapping[str, str]) -> Session | Discarded:
@@ -135,7 +147,7 @@ def _row_session(verb: str, handle: str, env: Mapping[str, str]) -> Session | Di
             1, f"{COMMAND}: {ROW_HANDLE_VARIABLE} is taken only from sotd, its parent -- stamp discarded"
         )
     session = _session(env)
-    return Session(handle, "", session.project, session.row, vouched=True)
+    return Session(handle, "", session.project, session.row, session.lost, vouched=True)
 
 
 def _parent_is_the_daemon() -> bool:
@@ -156,10 +168,17 @@ def _why_not(session: Session, agents: Mapping[str, Any], verb: str) -> Discarde
         return no_row(verb, handle)
     if session.vouched:
         return None
-    why = not_its_own(handle, agents, session.project, session.row)
+    why = not_its_own(handle, agents, _project(session), session.row)
     if why is None:
         return None
     return Discarded(0, "") if verb in EVENTS else Discarded(1, f"{COMMAND}: {why} -- stamp discarded")
+
+
+def _project(session: Session) -> Project:
+    """Raises FailedError."""
+    if session.project is None:
+        raise FailedError(session.lost)
+    return session.project
 
 
 # One verb
@@ -167,7 +186,7 @@ def _why_not(session: Session, agents: Mapping[str, Any], verb: str) -> Discarde
 
 def _write(wish: Wish, env: Mapping[str, str]) -> int:
     refused = _usage(wish)
-    if refused is not None:
+    if refused is not None and wish.verb not in EVENTS:
         return _say_discarded(refused)
     spoken_for = env.get(ROW_HANDLE_VARIABLE)
     session = _row_session(wish.verb, spoken_for, env) if spoken_for else _session(env)
@@ -175,12 +194,15 @@ def _write(wish: Wish, env: Mapping[str, str]) -> int:
         return _say_discarded(session)
     home = comm_home(env)
     if session.handle is None:
+        if session.not_told:
+            raise FailedError(session.why)
         return _say_discarded(no_row(wish.verb, None), session.why)
     # Looked at before the lock: a hook in a session that has not joined waits for nothing.
     registry = read_registry(home)
     if not isinstance(registry, Listing):
         return _say_discarded(registry_unreadable(), *registry_notes(home))
     discarded = _why_not(session, registry.agents, wish.verb)
+    discarded = discarded or refused  # an event outside any joined session is silent, however it is spelled
     if discarded is not None:
         return _say_discarded(discarded)
     if not session.vouched:
@@ -269,7 +291,7 @@ def _show(session: Session, *, as_json: bool) -> int:
     registry = read_registry(home)
     if not isinstance(registry, Listing):
         return failed("the registry could not be read; nothing was shown", *registry_notes(home))
-    why = not_its_own(session.handle, registry.agents, session.project, session.row)
+    why = not_its_own(session.handle, registry.agents, _project(session), session.row)
     if why is not None:
         return failed(why)
     row = registry.agents[session.handle]

@@ -13,7 +13,7 @@ from filing.work_state import DECLARATIONS, EVENTS
 from tests.filing.support import table
 from tests.verbs.book import row
 from tests.verbs.mail import ME, STAMP, YOU, Mail, broken_pipe
-from tests.verbs.support import BOUND_S, Result
+from tests.verbs.support import BOUND_S, ROOT, Result
 from verbs.comm_status import described, turn_path
 
 WRITTEN = Result(0, "", "")
@@ -103,6 +103,37 @@ def test_the_origin_of_a_turn(mail: Mail) -> None:
 )
 def test_a_usage_error_exits_2_and_writes_nothing(mail: Mail, words: list[str], why: str) -> None:
     assert mail.status(*words) == discarded(f"comm-status: {why} -- stamp discarded", 2)
+    assert mail.agents() == mail.rows
+
+
+IN_A_DELETED_FOLDER = ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh"]
+
+
+def in_a_deleted_folder(mail: Mail, verb: str, *words: str, **env: str) -> Result:
+    done = subprocess.run(
+        [*IN_A_DELETED_FOLDER, *mail.command(verb, *words)],
+        cwd=mail.me,
+        env={**mail.env, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        timeout=BOUND_S,
+        text=True,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a working folder cannot be deleted there")
+@pytest.mark.parametrize("verb", EVENTS)
+def test_an_event_outside_any_joined_session_is_silent_wherever_it_is(mail: Mail, verb: str) -> None:
+    lost = "FAILED: the working folder cannot be told: No such file or directory"
+    joined = in_a_deleted_folder(mail, "comm_status", verb)
+    assert (joined.code, joined.out) == (1, "")
+    assert joined.err.startswith(lost)
+    assert in_a_deleted_folder(mail, "comm_leave").err.startswith(lost)
+    assert in_a_deleted_folder(mail, "comm_status", verb, SOT_COMM_NAME="nobody") == WRITTEN
+    mail.self_file().unlink()
+    assert in_a_deleted_folder(mail, "comm_status", verb) == WRITTEN
+    assert mail.status(verb, "--origin", "me") == WRITTEN
+    assert mail.status(verb, COMM_STATUS_ORIGIN="me", SOT_COMM_NAME="nobody") == WRITTEN
     assert mail.agents() == mail.rows
 
 
