@@ -54,7 +54,10 @@ class Letter:
     to_all: bool = False
 
     def __str__(self) -> str:
-        return f"[TIME] [{self.head}] {self.text if self.shown is None else self.shown}\n"
+        first, *others = (self.text if self.shown is None else self.shown).split("\n")
+        return "\n".join(
+            [f"[TIME] [{self.head}] {first}", *(f"  {line}" if line else "" for line in others), ""]
+        )
 
 
 @dataclass
@@ -377,7 +380,14 @@ def check_json(day: Day, who: Person, handle: str) -> None:
     told = who.does("comm_poll", "--peek", "--json")
     assert (told.code, told.err) == (0, "")
     assert [json.loads(line) for line in told.out.splitlines()] == [
-        {"line": number, "ts": "TIME", "from": sender, "repo": repo, "msg": letter.text}
+        {
+            "line": number,
+            "ts": "TIME",
+            "from": sender,
+            "to": "" if letter.to_all else handle,
+            "repo": repo,
+            "msg": letter.text,
+        }
         for number, letter in enumerate(day.letters[handle], 1)
         for sender, repo in [letter.head.split(":")]
     ]
