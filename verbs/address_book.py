@@ -46,6 +46,17 @@ def lock_wait_s(env: Mapping[str, str]) -> float:
         raise FailedError(str(error)) from None
 
 
+def not_utf8(text: str, what: str) -> str | None:
+    """Say where `text` is no UTF-8, None where it is: such bytes arrive as lone surrogates, which no registry
+    keeps.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return f"{what} is not UTF-8 at character {error.start}"
+    return None
+
+
 # What is wrong with a registry
 
 

@@ -23,7 +23,7 @@ from filing.self_file import CONFLICT_EXIT, SelfFile, self_text
 from filing.value import Value
 from topology.names import HostNameError, self_host
 from topology.paths import comm_home
-from verbs.address_book import FailedError, failed, lock_wait_s, not_written, registry_notes
+from verbs.address_book import FailedError, failed, lock_wait_s, not_utf8, not_written, registry_notes
 from verbs.identity import carried_row
 from verbs.joining import Chosen, NotChosen, Session, choose, joined_entry
 from verbs.options import Options, run
@@ -83,6 +83,8 @@ def _read_options(argv: list[str] | None) -> Wish:
         pinned = pinned.removeprefix("@")  # no handle begins with one
         if not is_handle(pinned):
             options.error(bad_handle(pinned).sentence)
+    if why := not_utf8(given.expertise or "", "--expertise"):
+        options.error(why)
     return Wish(pinned, _tags(given.expertise), given.repin, given.as_json)
 
 
@@ -145,9 +147,12 @@ def _session(env: Mapping[str, str]) -> Session:
     except OSError as error:
         raise FailedError(f"the working folder cannot be told: {error_text(error)}") from None
     row = carried_row(env)
+    of_row = "the row id in SOT_COMM_SELF_FILE" if env.get("SOT_COMM_SELF_FILE") else "SOT_WORKSPACE_ID"
+    said = ((host, "this box's name (SOT_SELF_HOST)"), (project.root, "the project folder's path"))
+    for text, what in (*said, (row or "", of_row)):
+        if why := not_utf8(text, what):
+            raise FailedError(f"{why}: {text}")
     try:
-        for text in (host, project.root, row or ""):
-            text.encode("utf-8")
         self_text(SelfFile("", project.repo, project.root))
     except ValueError as error:
         raise FailedError(str(error)) from None

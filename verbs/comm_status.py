@@ -33,7 +33,7 @@ from filing.work_state import (
     transition,
 )
 from topology.paths import comm_home
-from verbs.address_book import FailedError, failed, lock_wait_s, not_written, registry_notes
+from verbs.address_book import FailedError, failed, lock_wait_s, not_utf8, not_written, registry_notes
 from verbs.identity import (
     IdentityNotToldError,
     NoIdentityError,
@@ -220,6 +220,8 @@ def _write(wish: Wish, env: Mapping[str, str]) -> int:
 
 def _usage(wish: Wish) -> Discarded | None:
     """Say what no row could make right: it needs no session to be told."""
+    if why := not_utf8(wish.text or "", "the text"):
+        return Discarded(2, f"{COMMAND}: {why} -- stamp discarded")
     judged = transition({"question": "-", "waiting": "-"}, wish.verb, wish.text, origin=wish.origin, now="")
     return judged if isinstance(judged, Discarded) else None
 

@@ -285,6 +285,33 @@ def test_a_pinned_self_file_without_a_folder_stands_in_the_working_folder(book: 
     assert book.agents() == {}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere such bytes do not come in")
+def test_what_is_no_utf8_says_what_and_where(book: Book) -> None:
+    odd = book.project().parent / "x\udce9"
+    odd.mkdir()
+    shown = str(book.project().parent / "x\\udce9")
+    for folder, env, why in [
+        (odd, {}, f"the project folder's path is not UTF-8 at character {len(str(odd)) - 1}: {shown}"),
+        (
+            None,
+            {"SOT_SELF_HOST": "b\udce9"},
+            "this box's name (SOT_SELF_HOST) is not UTF-8 at character 1: b\\udce9",
+        ),
+        (None, {"SOT_WORKSPACE_ID": "\udce9"}, "SOT_WORKSPACE_ID is not UTF-8 at character 0: \\udce9"),
+        (
+            None,
+            {"SOT_COMM_SELF_FILE": "boxa__a\udce9.txt"},
+            "the row id in SOT_COMM_SELF_FILE is not UTF-8 at character 1: a\\udce9",
+        ),
+    ]:
+        done = book.run("comm_join", cwd=folder, **env)
+        assert done == Result(1, "", f"FAILED: {why}; nothing was written\n")
+    done = book.run("comm_join", "--expertise", "x, \udce9")
+    assert done.code == 2
+    assert done.err.endswith("comm-join: error: --expertise is not UTF-8 at character 3\n")
+    assert not book.home.exists()
+
+
 def test_repin_takes_the_slot(book: Book) -> None:
     path = claim_slot(book)
     assert book.run("comm_join", "--repin", SOT_WORKSPACE_ID="ws-app-1").code == 0
