@@ -168,5 +168,6 @@ def _is_set(facts: Mapping[str, Any], key: str) -> bool:
 
 
 def _text(facts: Mapping[str, Any], key: str) -> str:
+    """A fact on one line, as a summary shows it; the fact itself stays as it was told."""
     value = facts.get(key)
-    return value if isinstance(value, str) else ""
+    return " ".join(value.splitlines()) if isinstance(value, str) else ""

@@ -80,6 +80,7 @@ def test_no_text_keeps_the_note_and_an_empty_one_clears_it(mail: Mail) -> None:
 def test_a_text_is_kept_as_it_is(mail: Mail, text: str) -> None:
     assert mail.status("working", text) == WRITTEN
     assert entry(mail)["note"] == text
+    assert entry(mail)["summary"] == text.replace("\n", " ")
 
 
 def test_the_origin_of_a_turn(mail: Mail) -> None:
@@ -107,6 +108,14 @@ def test_a_usage_error_exits_2_and_writes_nothing(mail: Mail, words: list[str], 
 
 
 IN_A_DELETED_FOLDER = ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a command line is Unicode there")
+def test_a_text_that_is_no_utf8_says_where(mail: Mail) -> None:
+    why = "comm-status: the text is not UTF-8 at character 3 -- stamp discarded"
+    for verb in ("working", "dialog"):
+        assert mail.status(verb, "caf\udce9") == discarded(why, 2)
+    assert mail.agents() == mail.rows
 
 
 def in_a_deleted_folder(mail: Mail, verb: str, *words: str, **env: str) -> Result:
