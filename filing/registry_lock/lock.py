@@ -207,8 +207,10 @@ class _LockFolder:
         if os.getpid() != self._pid:
             return  # a child that was forked inside the block: its parent holds the lock
         seen = self._see(LOCK_NAME)
-        if isinstance(seen, walk.Missing) or (
-            isinstance(seen, walk.Named) and seen.record != self._me.record
+        if (
+            isinstance(seen, walk.Missing)
+            or _is_link(self._lock)
+            or (isinstance(seen, walk.Named) and seen.record != self._me.record)
         ):
             return  # a person removed it by hand, and what stands there now is another's
         self._remove(LOCK_NAME)
@@ -314,7 +316,12 @@ class _LockFolder:
             return walk.NotRead(error_text(error))
         data = read_once(path, self._calls.reads)
         if data is None:
-            return walk.Missing()
+            # Every link step meets a link that leads nowhere, which the open takes for no file.
+            return (
+                walk.NoRecord("it is a symbolic link that leads nowhere")
+                if _is_link(path)
+                else walk.Missing()
+            )
         if isinstance(data, ReadFailed):
             return walk.IsFolder() if _is_folder(path) else walk.NotRead(data.why)
         text = data.decode("utf-8", "replace")
@@ -351,6 +358,13 @@ class _LockFolder:
 def _is_folder(path: str) -> bool:
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
     except OSError:
         return False
 

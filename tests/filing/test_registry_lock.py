@@ -658,3 +658,12 @@ def test_the_start_is_read_past_a_name_with_brackets_and_spaces(monkeypatch: pyt
         monkeypatch.setattr(process_linux, "_read", lambda path: "7 (a) S 1")
         with pytest.raises(OSError, match="cut short"):
             process_linux.process_start(7)
+
+
+@on_posix
+def test_a_link_that_a_person_put_in_the_lock_s_place_is_not_removed(tmp_path: Path) -> None:
+    lock = tmp_path / LOCK_NAME
+    with registry_lock(str(tmp_path), host="box"):
+        lock.unlink()
+        lock.symlink_to("gone")
+    assert lock.is_symlink()

@@ -1,5 +1,6 @@
 """comm-registry-lock-clear, as a real process."""
 
+from tests.filing.support import on_posix
 from tests.verbs.book import Book, prove_deaths
 from tests.verbs.support import Result
 
@@ -55,6 +56,19 @@ def test_an_older_versions_lock_is_left_to_a_person(book: Book) -> None:
     assert "held by an older version that records no holder. " in done.err
     assert done.err.endswith(f"remove {book.lock} by hand and retry.\n")
     assert book.lock.is_dir()
+
+
+@on_posix
+def test_a_link_that_leads_nowhere_is_not_free(book: Book) -> None:
+    book.write({})
+    book.lock.symlink_to("gone")
+    why = "its record names no holder (it is a symbolic link that leads nowhere). "
+    done = book.run("comm_registry_lock_clear")
+    assert (done.code, done.out) == (1, "")
+    assert why in done.err
+    assert done.err.endswith(f"remove {book.lock} by hand and retry.\n")
+    assert why in book.run("comm_join", SOT_LOCK_WAIT_SECS="0").err
+    assert book.lock.is_symlink()
 
 
 def test_controls_in_a_record_reach_no_terminal(book: Book) -> None:
