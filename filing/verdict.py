@@ -3,7 +3,7 @@ verdict").
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 from filing import outcome
 from filing.inbox import inbox_line
@@ -11,6 +11,21 @@ from filing.liveness import heartbeat_fresh, utc_stamp
 from filing.lock_manager import RecordAnswer, Refuse, Role, Route, refusal, route_decision
 from filing.outcome import Refused
 from filing.registry import Listing, RegistryAnswer, RegistryMissing, RegistryUnreadable
+
+
+class CommFileMembers(Protocol):
+    """Whatever carries the members of one comm.file, such as the wire's model of its payload."""
+
+    @property
+    def sender(self) -> str: ...
+    @property
+    def to(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def broadcast(self) -> bool: ...
+    @property
+    def forwarded(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +37,11 @@ class FileRequest:
     text: str
     broadcast: bool
     forwarded: bool
+
+    @classmethod
+    def of(cls, request: CommFileMembers) -> "FileRequest":
+        """The request as it came over the wire."""
+        return cls(request.sender, request.to, request.text, request.broadcast, request.forwarded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class MailDesk:
         return as_payload(verdict)
 
     async def _verdict(self, request: CommFile, ask_by: float) -> Outcome:
-        match await self._filer.file(file_request(request)):
+        match await self._filer.file(FileRequest.of(request)):
             case Forward():
                 ask = self._forward
             case Refused(code=outcome.NOT_HERE) if not request.forwarded:
@@ -88,17 +88,6 @@ class MailDesk:
         return await self._offers.offer(
             request, self._roster.links(), self._roster.not_linked(self._should_hold)
         )
-
-
-def file_request(request: CommFile) -> FileRequest:
-    """Return the request as the filer takes it."""
-    return FileRequest(
-        sender=request.sender,
-        to=request.to,
-        text=request.text,
-        broadcast=request.broadcast,
-        forwarded=request.forwarded,
-    )
 
 
 _MARGIN_S = 0.25  # of the sender's window, for the way back

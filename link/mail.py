@@ -60,7 +60,7 @@ class LinkDesk:
 
     async def _answer_offer(self, request: CommFile) -> Answer:
         try:
-            verdict = await self._filer.file(_file_request(request), offered=True)
+            verdict = await self._filer.file(FileRequest.of(request), offered=True)
         finally:
             self._in_flight -= 1
         if isinstance(verdict, Forward):
@@ -77,7 +77,7 @@ class LinkDesk:
         return as_payload(verdict)
 
     async def _verdict(self, request: CommFile, answer_by: float) -> Outcome:
-        match await self._filer.file(_file_request(request)):
+        match await self._filer.file(FileRequest.of(request)):
             case Forward():
                 return await self._ask_hub(offer_payload(request), request.to, answer_by)
             case Refused(code=outcome.NOT_HERE) if not request.forwarded:
@@ -108,16 +108,6 @@ class LinkDesk:
         except ConnectionEndedError:
             return outcome.no_answer([dialler.hub_host], self._wait_s, handle)
         return read_answer(dialler.hub_host, answer)
-
-
-def _file_request(request: CommFile) -> FileRequest:
-    return FileRequest(
-        sender=request.sender,
-        to=request.to,
-        text=request.text,
-        broadcast=request.broadcast,
-        forwarded=request.forwarded,
-    )
 
 
 def _log(way: str, request: CommFile, verdict: Outcome) -> None:

@@ -20,7 +20,9 @@ def say(line: str, *, error: bool = False) -> OSError | None:
     try:
         _write_whole(stream, line + "\n")
     except OSError as unwritten:
-        _discard(2 if error else 1)
+        from wire.standard_streams import discard
+
+        discard(2 if error else 1)
         return unwritten
     return None
 
@@ -76,10 +78,3 @@ def _escaped(character: str) -> str:
 
 def _is_control(character: str) -> bool:
     return character < " " or "\x7f" <= character <= "\x9f" or character in "\u2028\u2029"
-
-
-def _discard(descriptor: int) -> None:
-    # Else the interpreter tries again at exit, complains, and exits 120.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
